@@ -1,0 +1,3 @@
+module github.com/lockdb/lockdb/examples
+
+go 1.26.0
