@@ -1,0 +1,3 @@
+package sqlscan
+
+var Harmless = harmless
