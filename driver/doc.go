@@ -1,0 +1,76 @@
+// Package driver registers lockdb with database/sql, in place of
+// github.com/go-sql-driver/mysql and github.com/jackc/pgx/v5/stdlib, which it wraps:
+//
+//	import _ "github.com/lockdb/lockdb/driver"
+//
+//	db, err := sql.Open("lockdb", dsn) // the DSN that you have today
+//
+// The names are "lockdb", "mysql-lockdb" and "postgres-lockdb". They are one
+// driver; the further two are for libraries that choose their SQL by the name of
+// the driver, and say what server the DSN is for.
+//
+// # DSN
+//
+// The DSN goes to the real driver byte for byte as it is written, but for the
+// parameters that begin with lockdb_. Its form tells the server:
+//
+//	PostgreSQL      postgres://user:password@host:5432/dbname?sslmode=verify-full
+//	                postgresql://… is the same; several hosts, as pgx has them
+//	                host=/var/run/postgresql user=app dbname=app
+//	                registeredConnConfig0, from stdlib.RegisterConnConfig
+//	MySQL, MariaDB  user:password@tcp(host:3306)/dbname?parseTime=true
+//	                mysql://user:password@tcp(host:3306)/dbname?parseTime=true
+//	                mysql://user:password@host:3306/dbname?parseTime=true
+//
+// In the first two of MySQL's forms the password stands as it is; in the third, a
+// URL, as in PostgreSQL's, what delimits the parts is percent-escaped (%40 for
+// '@'). The host of mysql:// may be the path of a unix socket, escaped
+// (%2Fvar%2Frun%2Fmysqld.sock). Where a DSN reads as both servers', lockdb_dialect or
+// the driver's name decides.
+//
+// An empty DSN is an error at the first use, not at sql.Open. For "postgres-lockdb",
+// and where lockdb_dialect=postgres is all there is, it is PostgreSQL's, and the
+// environment says the rest (PGHOST, PGUSER, …), as it does wherever a DSN is
+// silent.
+//
+// No error of this package shows a password.
+//
+// # Options
+//
+// Each is a parameter of the DSN and a Go option of [OpenConnector] and
+// [NewConnector], which wins. In a URL and in go-sql-driver's form parameters stand
+// behind '?', percent-escaped; in the key=value form among the others, quoted as
+// they are. An unknown or repeated one is an error, and so is a value out of bounds.
+//
+//	parameter                 option               default       values
+//	lockdb_ttl                WithTTL              30s           1s to 24h
+//	lockdb_raw                WithRawLocks         off           off (park and refuse: not in this version)
+//	lockdb_max_sessions       WithMaxSessions      0             0 (no limit) or more
+//	lockdb_max_idle_sessions  WithMaxIdleSessions  2             0 or more
+//	lockdb_namespace          WithNamespace                      [a-z0-9_.:-]{0,24}
+//	lockdb_busy_timeout       WithBusyTimeout      5s            0 (do not wait) or more
+//	lockdb_pooler             WithPooler           refuse        refuse, session
+//	lockdb_lease_table        WithLeaseTable       lockdb_lease  table or schema.table
+//	lockdb_dialect            WithDialect          by the DSN    mysql, postgres
+//	                          WithInterceptor      none          a sqlmw.Interceptor
+//	                          WithObserver         none          an Observer
+//	                          WithLogger           slog.Default  a *slog.Logger
+//
+// Durations are Go's, with a unit: 500ms, 30s, 1m30s.
+//
+// # Connections
+//
+// Pooled connections are opened by the real driver's own connector. Lock sessions,
+// which are opened beside the pool, differ from them in two things. They are dialled
+// by a function of lockdb's, around the DSN's, that notes the socket, to see at once
+// when the server closes it, and sets TCP keep-alive to the TTL. And they say who they
+// are, unless the DSN does: application_name (PostgreSQL) or the connection attribute
+// program_name (MySQL) is "lockdb", the host and the process id.
+//
+// Networks that a program registers with go-sql-driver (mysql.RegisterDialContext)
+// dial lock sessions too, but their sockets are not watched: pings tell of a loss,
+// within the TTL. The same goes for connectors that are given to NewConnector.
+//
+// A configuration registered with pgx is known only from a connection: if a lock is
+// wanted before the pool has opened one, lockdb opens one more, once, and closes it.
+package driver
