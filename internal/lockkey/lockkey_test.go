@@ -91,8 +91,16 @@ func TestC33_NamespacesKeepEqualKeysApart(t *testing.T) {
 	// The boundary between namespace and key cannot be moved, nor can a key
 	// without a namespace be made to look like one with it.
 	apart := [][2]string{
-		{"a", "b:c"}, {"a:b", "c"}, {"", "a:b:c"}, {"", "a/b:c"}, {"", "#a/b:c"}, {"", "a\x00b:c"},
-		{"a", "É"}, {"", "a/É"}, {"", "a\x00É"}, {"", "#a/É"},
+		{"a", "b:c"},
+		{"a:b", "c"},
+		{"", "a:b:c"},
+		{"", "a/b:c"},
+		{"", "#a/b:c"},
+		{"", "a\x00b:c"},
+		{"a", "É"},
+		{"", "a/É"},
+		{"", "a\x00É"},
+		{"", "#a/É"},
 	}
 	names, ids := map[string]bool{}, map[int64]bool{}
 	for _, p := range apart {

@@ -234,9 +234,9 @@ var pieces = strings.Split(`SELECT|select|INSERT|WITH|GET_LOCK|get_lock|RELEASE_
 func TestScanAgreesWithTheReferenceOnRandomTexts(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 1))
-	n := 60_000
+	n := 15_000
 	if testing.Short() {
-		n = 5_000
+		n = 3_000
 	}
 	var found int
 	for range n {
