@@ -56,7 +56,8 @@ func (l *link) dial() bool {
 	defer l.mu.Unlock()
 	l.server = conn.(*net.TCPConn)
 	select {
-	case <-l.done:
+	case <-l.done: // reset while we dialled
+		_ = l.server.SetLinger(0)
 		_ = l.server.Close()
 		return false
 	default:
