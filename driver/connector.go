@@ -40,6 +40,7 @@ func openConnector(name string, named Dialect, opts []Option) (*conn.Connector, 
 // plan is what is to be opened, and how.
 type plan struct {
 	dsn      dsn
+	named    Dialect // what the driver's name says, or ""
 	settings *settings
 }
 
@@ -72,7 +73,7 @@ func newPlan(name string, named Dialect, opts []Option) (plan, error) {
 	if err := s.validate(); err != nil {
 		return plan{}, err
 	}
-	return plan{dsn: d, settings: s}, nil
+	return plan{dsn: d, named: named, settings: s}, nil
 }
 
 func (p plan) connector() (*conn.Connector, error) {
@@ -89,7 +90,7 @@ func (p plan) connector() (*conn.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return connect(inner, lock, p.dsn.dialect, p.settings), nil
+	return connect(inner, lock, p.dsn.dialect, p.named, p.settings), nil
 }
 
 // NewConnector returns a connector for sql.OpenDB that opens its connections
@@ -119,7 +120,7 @@ func NewConnector(inner driver.Connector, opts ...Option) (*conn.Connector, erro
 	if dialect == "" {
 		return nil, fmt.Errorf("lockdb: cannot tell what server the connector %T is for: say it with WithDialect(driver.MySQL) or WithDialect(driver.Postgres)", inner)
 	}
-	return connect(inner, nil, dialect, s), nil
+	return connect(inner, nil, dialect, "", s), nil
 }
 
 // driverDialect tells the dialect of a driver, "" if it is not known.

@@ -9,11 +9,12 @@ import (
 
 // connect puts a Connector together. lock is nil where lock sessions are opened as
 // the pooled connections are.
-func connect(inner, lock driver.Connector, d Dialect, s *settings) *conn.Connector {
+func connect(inner, lock driver.Connector, d, named Dialect, s *settings) *conn.Connector {
 	cfg := conn.Config{
 		Inner:   intercept(inner, s.Interceptor),
 		Lock:    intercept(lock, s.Interceptor),
 		Dialect: dialect.MySQL, // also for an empty DSN, which opens nothing
+		Driver:  &Driver{dialect: named},
 		Options: s.Options,
 	}
 	if d == Postgres {

@@ -1,8 +1,119 @@
-// Package dialect holds all lock SQL.
+// Package dialect holds all lock SQL: how a key becomes a name on the server,
+// how a session lock is tried, awaited, released and looked at, and what a
+// server's errors mean. It keeps no state and opens nothing; the caller gives
+// it a session that nobody else uses for the duration of the call.
 package dialect
 
-// Dialect speaks a server's lock SQL.
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"time"
+)
+
+// Querier is one server session.
+type Querier interface {
+	// QueryRow returns the first row of the result, or nil if there is none.
+	QueryRow(ctx context.Context, query string, args ...driver.Value) ([]driver.Value, error)
+	// QuerySimple is QueryRow for a text that is used once: it must not leave
+	// a prepared statement behind.
+	QuerySimple(ctx context.Context, query string) ([]driver.Value, error)
+	// Exec runs a text that may hold several statements where the server
+	// takes them in one message.
+	Exec(ctx context.Context, query string) error
+	// HandshakePID is the process id that a PostgreSQL server gave at the
+	// handshake, 0 if it cannot be known.
+	HandshakePID() uint32
+}
+
+// Dialect speaks one family's lock SQL. Its methods are safe for concurrent use.
 type Dialect interface {
 	// Name is "mysql" or "postgres".
 	Name() string
+	// Resolve turns a user's key into the lock that the server knows.
+	Resolve(namespace, key string) (Name, error)
+	// Open prepares a session to hold locks: the server itself ends it after
+	// ttl without a sign of life, and says what kind of server it is.
+	Open(ctx context.Context, q Querier, ttl time.Duration) (Server, error)
+	// Try takes the lock if it is free, in one round trip.
+	Try(ctx context.Context, q Querier, n Name) (bool, error)
+	// Wait waits for the lock at the server for about slice. It must not be
+	// used inside a transaction.
+	Wait(ctx context.Context, q Querier, n Name, slice time.Duration) (bool, error)
+	// Release releases the lock once; false: the session did not hold it.
+	Release(ctx context.Context, q Querier, n Name) (bool, error)
+	// ReleaseAll releases every session lock of the session.
+	ReleaseAll(ctx context.Context, q Querier) error
+	// Holder tells in words which session holds the lock, "" if none does or
+	// the server does not say.
+	Holder(ctx context.Context, q Querier, n Name) (string, error)
+	// Guard looks at a statement that is to run on a session that holds the lock.
+	Guard(query string, args []driver.NamedValue, held Name) Verdict
+	// Classify tells what an error of the server means.
+	Classify(err error) Class
+}
+
+// Server is what a session's server said of itself.
+type Server struct {
+	SessionID int64  // CONNECTION_ID() or pg_backend_pid()
+	Version   string // as the server puts it
+	// Unsupported says why session locks do not exclude on this server and
+	// what to do instead; "" if they do.
+	Unsupported string
+	// Pooler is true when a pooler stands between: Unsupported holds unless
+	// the pooler is known to be in session mode.
+	Pooler bool
+}
+
+// Verdict is what Guard found in a statement's text.
+type Verdict struct {
+	// Refuse says what in the statement would drop a lock of lockdb's; "" if
+	// nothing does.
+	Refuse string
+	// MayLock is true if the statement may take session locks of its own.
+	MayLock bool
+	// MayBegin is true if the statement may leave a transaction open.
+	MayBegin bool
+}
+
+// Class is what an error means for a lock.
+type Class uint8
+
+// The classes of errors.
+const (
+	ClassOther      Class = iota // not an answer of the server
+	ClassServer                  // an answer of the server with no meaning for locks: the session lives
+	ClassDeadlock                // the server found a deadlock among locks
+	ClassServerFull              // the server takes no more connections
+	ClassLockTable               // the server's lock table is full
+	ClassGone                    // the server says that the session is over
+)
+
+// ErrNull is what GET_LOCK's NULL means: an error that the server does not name.
+var ErrNull = errors.New("the server answered NULL, which stands for an error such as KILL QUERY or no memory")
+
+func truth(v driver.Value) (val, null bool) {
+	switch v := v.(type) {
+	case nil:
+		return false, true
+	case bool:
+		return v, false
+	case int64:
+		return v == 1, false
+	case []byte:
+		return string(v) == "1" || string(v) == "t", false
+	case string:
+		return v == "1" || v == "t", false
+	}
+	return false, false
+}
+
+func text(v driver.Value) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	}
+	return ""
 }

@@ -1,0 +1,214 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// Request says what to acquire and how long to wait for it.
+type Request struct {
+	Key     string
+	Name    *dialect.Name // nil: what the dialect makes of Key
+	Timeout time.Duration // bounds the wait; 0 is no bound
+	Try     bool          // do not wait
+}
+
+const (
+	// slice is how long a wait at the server lasts: a blocked
+	// pg_advisory_lock holds a snapshot that CREATE INDEX CONCURRENTLY and
+	// vacuum wait for, and a wait cannot be broken off without closing the
+	// connection.
+	slice = time.Second
+	// grace is how long a call that ought to take one round trip may go on
+	// after the end of the context of who waits for it, before its connection
+	// is given up.
+	grace = 250 * time.Millisecond
+	// dialGrace lets a short Timeout meet a free lock although a session has
+	// to be dialled first.
+	dialGrace = 40 * time.Millisecond
+)
+
+// Acquire takes a lock. See package lockctx for what the errors mean.
+func (k *Keeper) Acquire(ctx context.Context, req Request) (*Lock, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fault(req.Key, "the context ended before the lock was asked for", err)
+	}
+	name, err := k.resolve(req)
+	if err != nil {
+		return nil, err
+	}
+	k.everLocked.Store(true)
+	w := &waiter{key: req.Key, parent: ctx, since: time.Now()}
+
+	k.mu.Lock()
+	if k.closing {
+		k.mu.Unlock()
+		return nil, fault(req.Key, "", ErrClosed)
+	}
+	r := k.roomFor(name)
+	if r.busy || r.holder != nil || r.queue.Len() > 0 {
+		if req.Try {
+			k.mu.Unlock()
+			return nil, k.explain(ctx, r, w, errTimeout)
+		}
+		w.ready = make(chan answer, 1)
+		w.place = r.queue.PushBack(w)
+		k.mu.Unlock()
+		return k.await(ctx, r, w, req.Timeout)
+	}
+	r.busy = true
+	k.mu.Unlock()
+	return k.attempt(ctx, r, w, req)
+}
+
+func (k *Keeper) resolve(req Request) (dialect.Name, error) {
+	if req.Name != nil {
+		if k.dialect != dialect.Postgres {
+			return dialect.Name{}, fault(req.Key, "AdvisoryID and AdvisoryPair name PostgreSQL's advisory locks: on MySQL and MariaDB the key is the name", ErrUnsupported)
+		}
+		return *req.Name, nil
+	}
+	name, err := k.dialect.Resolve(k.opts.Namespace, req.Key)
+	if err != nil {
+		return name, fmt.Errorf("lockdb: %w", err)
+	}
+	return name, nil
+}
+
+// attempt tries for a free room's lock on the caller's goroutine: an
+// uncontended acquire is one round trip and no switch. Refused, it leaves the
+// wait at the server to a goroutine of the keeper's.
+func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (*Lock, error) {
+	wait := ctx
+	if req.Timeout > 0 {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeoutCause(ctx, req.Timeout+dialGrace, errTimeout)
+		defer cancel()
+	}
+	s, granted, err := k.try(wait, r.name)
+	switch {
+	case err != nil:
+		k.giveUp(r, nil)
+		return nil, k.explain(ctx, r, w, err)
+	case granted && ctx.Err() != nil:
+		k.spawn(func() { k.deliver(r, s) })
+		return nil, k.explain(ctx, r, w, ctx.Err())
+	case granted:
+		l, err := k.install(r, w, s, tenure{since: time.Now()})
+		if err != nil {
+			k.giveUp(r, nil)
+		}
+		return l, err
+	case req.Try:
+		k.look(r, s)
+		k.giveUp(r, s)
+		return nil, k.explain(ctx, r, w, errTimeout)
+	}
+	w.ready = make(chan answer, 1)
+	k.mu.Lock()
+	if k.closing {
+		k.mu.Unlock()
+		k.giveUp(r, s)
+		return nil, fault(w.key, "", ErrClosed)
+	}
+	w.place = r.queue.PushFront(w) // it came before those who queued meanwhile
+	k.mu.Unlock()
+	k.spawn(func() { k.contend(r, s) })
+	return k.await(ctx, r, w, req.Timeout)
+}
+
+var errTimeout = errors.New("the time to wait is over")
+
+// try asks the server once, on a free session. A session that turns out dead
+// was idle when the server closed it, and is replaced; what the server may
+// have granted on it ends with it.
+func (k *Keeper) try(ctx context.Context, name dialect.Name) (s *session, granted bool, err error) {
+	for range k.opts.MaxIdleSessions + 2 {
+		s, err = k.session(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		if err = k.supported(s); err != nil {
+			k.put(s)
+			return nil, false, err
+		}
+		var dead bool
+		granted, dead, err = k.ask(ctx, s, func(ctx context.Context) (bool, error) {
+			return k.dialect.Try(ctx, &s.phys, name)
+		})
+		if err == nil {
+			return s, granted, nil
+		}
+		s.lose(err) // and with it whatever may have come of the statement
+		if !dead {
+			return nil, false, err
+		}
+		if ctx.Err() != nil {
+			return nil, false, ctx.Err()
+		}
+	}
+	return nil, false, err
+}
+
+// ask makes one lock statement on a free session, without the caller's ctx:
+// go-sql-driver and pgx close the connection when that ends. Only if the
+// answer does not come within grace after its end is the connection given up.
+func (k *Keeper) ask(ctx context.Context, s *session, statement func(context.Context) (bool, error)) (yes, dead bool, err error) {
+	if ctx.Done() != nil {
+		answered := make(chan struct{})
+		defer close(answered)
+		defer context.AfterFunc(ctx, func() {
+			timer := time.NewTimer(grace)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+				s.cut()
+			case <-answered:
+			}
+		})()
+	}
+	_ = s.io.lock(context.Background())
+	defer s.io.unlock()
+	dead, err = s.do(context.Background(), func(ctx context.Context) (err error) {
+		yes, err = statement(ctx)
+		return err
+	})
+	return yes, dead, err
+}
+
+// supported tells whether session locks exclude on the session's server.
+func (k *Keeper) supported(s *session) error {
+	if s.server.Unsupported == "" || s.server.Pooler && k.opts.Pooler == PoolerSession {
+		return nil
+	}
+	return fault("", "session locks do not exclude here: "+s.server.Unsupported, ErrUnsupported)
+}
+
+// install makes the lock of a grant and gives it the room. The caller holds
+// neither mu nor io.
+func (k *Keeper) install(r *room, w *waiter, s *session, t tenure) (*Lock, error) {
+	l := &Lock{keeper: k, key: w.key, name: r.name, sess: s, since: time.Now(), tenure: t}
+	l.ctx = newLockCtx(w.parent, l)
+	k.locksHeld.Add(1)
+	k.mu.Lock()
+	if k.closing {
+		k.mu.Unlock()
+		k.locksHeld.Add(-1)
+		s.lose(ErrClosed)
+		return nil, fault(w.key, "", ErrClosed)
+	}
+	if !s.enter(l) {
+		k.mu.Unlock()
+		k.locksHeld.Add(-1)
+		return nil, fault(w.key, "", ErrLost, errPeerClosed)
+	}
+	r.busy, r.holder = false, l
+	k.locks[l] = struct{}{}
+	k.mu.Unlock()
+	k.event(Event{Kind: EventAcquired, Key: w.key, Session: s.server.SessionID, Duration: l.since.Sub(w.since)})
+	return l, nil
+}

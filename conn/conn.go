@@ -1,0 +1,287 @@
+package conn
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// conn is what database/sql pools. It owns one session of the inner driver,
+// dialled by Connect or on first need, and lends its statements to a lock's
+// session where their context says so. database/sql lets one goroutine at a
+// time at it.
+type conn struct {
+	keeper *Keeper
+	own    phys
+	open   bool // own has been dialled
+
+	tx    *lockTx // a transaction on a lock's session: everything goes there until it ends
+	bound *Lock   // everything goes to this lock's session until the conn is returned
+	leash bool    // the conn of a lock's DB: has no session of its own, ever
+	raw   *scope  // Raw gave out this scope's session; see takeRaw
+
+	ownTx ownTx // embedded, so that Begin and Prepare allocate nothing of ours
+	stmt  stmt
+}
+
+// pgConn adds what only PostgreSQL has: the *pgx.Conn, for CopyFrom and the like.
+type pgConn struct{ *conn }
+
+var (
+	_ driver.Conn               = (*conn)(nil)
+	_ driver.ConnBeginTx        = (*conn)(nil)
+	_ driver.ConnPrepareContext = (*conn)(nil)
+	_ driver.ExecerContext      = (*conn)(nil)
+	_ driver.QueryerContext     = (*conn)(nil)
+	_ driver.Pinger             = (*conn)(nil)
+	_ driver.SessionResetter    = (*conn)(nil)
+	_ driver.Validator          = (*conn)(nil)
+	_ driver.NamedValueChecker  = (*conn)(nil)
+)
+
+// route tells where a statement under ctx runs. onLock is false for the conn's
+// own session. A transaction stays where it began, whatever context its
+// statements bear.
+func (c *conn) route(ctx context.Context) (sc scope, onLock bool, err error) {
+	if c.raw != nil {
+		c.dropRaw()
+	}
+	switch {
+	case c.tx != nil:
+		return scope{lock: c.tx.lock, tx: c.tx}, true, nil
+	case c.ownTx.inner != nil:
+		return scope{}, false, nil
+	case c.bound != nil:
+		return scope{lock: c.bound}, true, nil
+	case c.keeper.everLocked.Load():
+		if l, ok := ctx.Value(c.keeper).(*Lock); ok {
+			return scope{lock: l}, true, nil
+		}
+	}
+	if c.leash {
+		return scope{}, false, fault("", "the DB of a lock runs statements only under the lock's context: pass lock.Context(), or one derived from it", ErrUnsupported)
+	}
+	if !c.open {
+		return scope{}, false, c.dial(ctx)
+	}
+	return scope{}, false, nil
+}
+
+// dial opens the conn's own session.
+func (c *conn) dial(ctx context.Context) error {
+	dc, err := c.keeper.poolConnector.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	c.own, c.open = newPhys(dc), true
+	return nil
+}
+
+// QueryContext implements driver.QueryerContext.
+func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	sc, onLock, err := c.route(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case onLock:
+		return sc.query(ctx, query, args)
+	}
+	return c.own.query(ctx, query, args)
+}
+
+// ExecContext implements driver.ExecerContext.
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	sc, onLock, err := c.route(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case onLock:
+		return sc.exec(ctx, query, args)
+	}
+	return c.own.exec(ctx, query, args)
+}
+
+// BeginTx implements driver.ConnBeginTx.
+func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	sc, onLock, err := c.route(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case onLock:
+		return sc.begin(ctx, c, opts)
+	}
+	tx, err := c.own.begin(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.ownTx.inner = tx
+	return &c.ownTx, nil
+}
+
+// Begin implements driver.Conn.
+func (c *conn) Begin() (driver.Tx, error) {
+	return c.BeginTx(context.Background(), driver.TxOptions{})
+}
+
+// Ping implements driver.Pinger.
+func (c *conn) Ping(ctx context.Context) error {
+	sc, onLock, err := c.route(ctx)
+	switch {
+	case err != nil:
+		return err
+	case onLock:
+		return sc.run(ctx, "a ping", false, func(ctx context.Context, s *session) error { return s.ping(ctx) })
+	}
+	return c.own.ping(ctx)
+}
+
+// ResetSession implements driver.SessionResetter, for the conn's own session.
+func (c *conn) ResetSession(ctx context.Context) error {
+	if !c.open || c.own.resetter == nil {
+		return nil
+	}
+	return c.own.resetter.ResetSession(ctx)
+}
+
+// IsValid implements driver.Validator. database/sql calls it when the conn
+// comes back, which ends what bound it to a lock. pgx has no Validator: its
+// answer is what its ResetSession would find at the next use.
+func (c *conn) IsValid() bool {
+	if c.raw != nil {
+		c.dropRaw()
+	}
+	c.bound = nil
+	switch {
+	case c.tx != nil:
+		return false
+	case !c.open:
+		return true
+	case c.own.pg != nil:
+		return !c.own.pg.IsClosed() && c.own.pg.PgConn().TxStatus() == 'I'
+	case c.own.validator != nil:
+		return c.own.validator.IsValid()
+	}
+	return true
+}
+
+// CheckNamedValue implements driver.NamedValueChecker. It gets no context; the
+// drivers' checkers do not look at their connection, so any will do.
+func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
+	p := &c.own
+	if !c.open {
+		if p = c.keeper.checker.Load(); p == nil {
+			return driver.ErrSkip
+		}
+	}
+	if p.checker == nil {
+		return driver.ErrSkip
+	}
+	return p.checker.CheckNamedValue(v)
+}
+
+// Close implements driver.Conn. It can run under database/sql's db.mu.
+func (c *conn) Close() error {
+	if c.raw != nil {
+		c.dropRaw()
+	}
+	if tx := c.tx; tx != nil { // the conn was thrown away under its transaction
+		c.keeper.spawn(func() { _ = tx.Rollback() })
+	}
+	if !c.open {
+		return nil
+	}
+	return c.own.dc.Close()
+}
+
+// Raw returns the inner driver's connection: the lock's own on a conn that
+// Lock.Conn gave or in a transaction under a lock, else that of the pool. It
+// returns nil if there is none to be had (the lock is gone or busy, the server
+// cannot be reached).
+func (c *conn) Raw() driver.Conn {
+	p := c.rawPhys()
+	if p == nil {
+		return nil
+	}
+	return p.real
+}
+
+// Conn returns the *pgx.Conn, as Raw returns the connection.
+func (c pgConn) Conn() *pgx.Conn {
+	p := c.rawPhys()
+	if p == nil {
+		return nil
+	}
+	return p.pg
+}
+
+func (c *conn) rawPhys() *phys {
+	if c.raw != nil {
+		return &c.raw.lock.sess.phys
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.keeper.opts.TTL)
+	defer cancel()
+	sc, onLock, err := c.route(ctx)
+	switch {
+	case err != nil:
+		return nil
+	case onLock:
+		return c.takeRaw(ctx, sc)
+	}
+	return &c.own
+}
+
+// takeRaw gives the lock's session into the user's hands: gate and io stay
+// taken until the next call on the conn, or its return, shows that he is done.
+func (c *conn) takeRaw(ctx context.Context, sc scope) *phys {
+	if _, err := sc.gate().enter(ctx, "a Raw access", c.keeper.opts.BusyTimeout); err != nil {
+		return nil
+	}
+	s := sc.lock.sess
+	if err := s.io.lock(ctx); err != nil {
+		sc.gate().leave()
+		return nil
+	}
+	if sc.check() != nil {
+		s.io.unlock()
+		sc.gate().leave()
+		return nil
+	}
+	sc.gate().occupy()
+	c.raw = &sc
+	return &s.phys
+}
+
+func (c *conn) dropRaw() {
+	sc := *c.raw
+	c.raw = nil
+	s := sc.lock.sess
+	s.mu.Lock()
+	s.scrub.locks = true // whatever he did there
+	s.mu.Unlock()
+	dead := s.dead()
+	s.io.unlock()
+	sc.gate().leave()
+	if dead {
+		s.lose(errPeerClosed)
+	}
+}
+
+// facade finds our conn below the wrappers of others, which must offer
+// Raw() driver.Conn.
+func facade(dc any) (*conn, error) {
+	for range 16 {
+		switch c := dc.(type) {
+		case *conn:
+			return c, nil
+		case pgConn:
+			return c.conn, nil
+		case interface{ Raw() driver.Conn }:
+			dc = c.Raw()
+		default:
+			return nil, errors.New("not a connection of lockdb's")
+		}
+	}
+	return nil, errors.New("too many wrappers")
+}

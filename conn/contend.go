@@ -1,0 +1,211 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// contend waits at the server on behalf of a busy room's queue, in slices, on a
+// goroutine of the keeper's. Waiters come and go meanwhile without the server
+// noticing; the last slice is seen through, and what it brought is given back.
+// s may be nil.
+func (k *Keeper) contend(r *room, s *session) {
+	for deaths := 0; ; {
+		k.mu.Lock()
+		if r.queue.Len() == 0 || k.closing {
+			r.busy = false
+			k.sweep(r)
+			k.mu.Unlock()
+			if s != nil {
+				k.put(s)
+			}
+			return
+		}
+		k.mu.Unlock()
+		if s == nil {
+			var err error
+			if s, err = k.session(k.ctx); err == nil {
+				if err = k.supported(s); err != nil {
+					k.put(s)
+				}
+			}
+			if err != nil {
+				s = nil
+				k.failAll(r, err)
+				continue
+			}
+		}
+		granted, dead, err := k.ask(context.Background(), s, func(ctx context.Context) (bool, error) {
+			return k.dialect.Wait(ctx, &s.phys, r.name, slice)
+		})
+		switch {
+		case granted:
+			k.deliver(r, s)
+			return
+		case err == nil:
+			k.look(r, s)
+		case dead && deaths < 3: // a KILL, a restart: a new session waits on
+			deaths++
+			s.lose(err)
+			s = nil
+		case dead:
+			s.lose(err)
+			s = nil
+			k.failAll(r, err)
+		default:
+			s.lose(err) // and with it whatever may have come of the statement
+			s = nil
+			k.failOne(r, err)
+		}
+	}
+}
+
+// deliver gives a lock just granted on s to the first in the busy room's queue,
+// or back to the server if nobody waits any more.
+func (k *Keeper) deliver(r *room, s *session) {
+	k.mu.Lock()
+	w := r.next()
+	k.mu.Unlock()
+	if w == nil {
+		_ = s.io.lock(context.Background())
+		err := k.releaseAt(s, r.name)
+		s.io.unlock()
+		if err != nil {
+			s.lose(err)
+			s = nil
+		}
+		k.giveUp(r, s)
+		return
+	}
+	k.admit(r, w, s, tenure{since: time.Now()})
+}
+
+// admit makes the lock of a waiter and answers him.
+func (k *Keeper) admit(r *room, w *waiter, s *session, t tenure) {
+	l, err := k.install(r, w, s, t)
+	w.ready <- answer{lock: l, err: err}
+	if err != nil {
+		k.giveUp(r, nil)
+	}
+}
+
+// giveUp ends a turn at the server that brought no lock: the next one is the
+// queue's, if there is one. s, if not nil, is free.
+func (k *Keeper) giveUp(r *room, s *session) {
+	k.mu.Lock()
+	if r.queue.Len() > 0 && !k.closing {
+		k.mu.Unlock()
+		k.spawn(func() { k.contend(r, s) })
+		return
+	}
+	r.busy = false
+	k.sweep(r)
+	k.mu.Unlock()
+	if s != nil {
+		k.put(s)
+	}
+}
+
+func (k *Keeper) failOne(r *room, err error) {
+	k.mu.Lock()
+	w := r.next()
+	k.mu.Unlock()
+	if w != nil {
+		w.ready <- answer{err: k.explain(w.parent, r, w, err)}
+	}
+}
+
+func (k *Keeper) failAll(r *room, err error) {
+	k.mu.Lock()
+	n := r.queue.Len()
+	k.mu.Unlock()
+	for range n {
+		k.failOne(r, err)
+	}
+}
+
+// await waits for the room's answer, at no connection.
+func (k *Keeper) await(ctx context.Context, r *room, w *waiter, timeout time.Duration) (*Lock, error) {
+	var over <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(time.Until(w.since.Add(timeout)))
+		defer timer.Stop()
+		over = timer.C
+	}
+	var why error
+	select {
+	case a := <-w.ready:
+		return a.lock, a.err
+	case <-ctx.Done():
+		why = ctx.Err()
+	case <-over:
+		why = errTimeout
+	}
+	if k.leaveQueue(r, w) {
+		return nil, k.explain(ctx, r, w, why)
+	}
+	a := <-w.ready // it came at the same moment
+	if a.lock == nil || ctx.Err() == nil {
+		return a.lock, a.err
+	}
+	k.spawn(func() { _ = a.lock.Close() })
+	return nil, k.explain(ctx, r, w, why)
+}
+
+// explain makes the error of a wait that brought no lock.
+func (k *Keeper) explain(ctx context.Context, r *room, w *waiter, err error) error {
+	waited := time.Since(w.since).Round(time.Millisecond)
+	var out error
+	switch class := k.dialect.Classify(err); {
+	case ctx.Err() != nil:
+		out = fault(w.key, fmt.Sprintf("gave up after %v, %s", waited, k.whoHas(r)), ctx.Err())
+	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
+		out = fault(w.key, fmt.Sprintf("waited %v, %s", waited, k.whoHas(r)), ErrNotAcquired)
+	case errors.Is(err, ErrClosed), errors.Is(err, ErrUnsupported):
+		out = fault(w.key, "", err)
+	case class == dialect.ClassDeadlock:
+		out = fault(w.key, "locks held before stay held: release them and begin again", ErrDeadlock, err)
+	case class == dialect.ClassLockTable:
+		out = fault(w.key, "the server's lock table is full: raise max_locks_per_transaction, or hold fewer locks", err)
+	default:
+		out = fault(w.key, fmt.Sprintf("after %v", waited), errAcquire, err)
+	}
+	k.event(Event{Kind: EventRefused, Key: w.key, Duration: waited, Err: out})
+	return out
+}
+
+var errAcquire = errors.New("lockdb: acquire failed")
+
+// whoHas says in words who holds the room's lock.
+func (k *Keeper) whoHas(r *room) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case r.holder != nil:
+		return fmt.Sprintf("held by this process for %v (session %d)",
+			time.Since(r.holder.since).Round(time.Millisecond), r.holder.sess.server.SessionID)
+	case r.seen != "":
+		return "held by " + r.seen
+	}
+	return "held by another session"
+}
+
+// look asks the server who holds the lock, for the errors of those who wait.
+func (k *Keeper) look(r *room, s *session) {
+	_ = s.io.lock(context.Background())
+	var seen string
+	stop := s.bound(grace)
+	_, _ = s.do(context.Background(), func(ctx context.Context) (err error) {
+		seen, err = k.dialect.Holder(ctx, &s.phys, r.name)
+		return err
+	})
+	stop()
+	s.io.unlock()
+	k.mu.Lock()
+	r.seen = seen
+	k.mu.Unlock()
+}

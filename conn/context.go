@@ -1,0 +1,137 @@
+package conn
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// lockCtx is the context of a lock. It is a type of its own because
+// database/sql answers a dead context with ctx.Err() before it asks the driver:
+// Err must then say ErrLost or ErrReleased, and so must the Err of every
+// context derived from it. Package context hands Err down like that only to
+// children of a foreign context, through AfterFunc.
+//
+// It ends once: with its parent, or with the lock.
+type lockCtx struct {
+	lock   *Lock
+	parent context.Context
+	// cause answers context.Cause: the key that package context looks up is
+	// private, so a cancelCtx of its own has to carry the answer. Its Done is
+	// not ours, which keeps package context from taking it for ours.
+	cause    context.Context
+	setCause context.CancelCauseFunc
+	unparent func() bool
+	done     chan struct{}
+
+	mu     sync.Mutex // guards what follows; nothing is called under it
+	err    error
+	afters map[*func()]struct{}
+}
+
+// endErr is the error of a context that ended with its lock: it is
+// context.Canceled to code that knows nothing of locks.
+type endErr struct{ error }
+
+func (e endErr) Is(target error) bool { return target == context.Canceled }
+func (e endErr) Unwrap() error        { return e.error }
+
+func newLockCtx(parent context.Context, l *Lock) *lockCtx {
+	c := &lockCtx{lock: l, parent: parent, done: make(chan struct{})}
+	c.cause, c.setCause = context.WithCancelCause(context.Background())
+	if parent.Done() != nil {
+		c.unparent = context.AfterFunc(parent, func() { c.end(parent.Err(), context.Cause(parent)) })
+	}
+	return c
+}
+
+// endWith ends the context because of the lock.
+func (c *lockCtx) endWith(err error) {
+	if c.unparent != nil {
+		c.unparent()
+	}
+	wrapped := endErr{err}
+	c.end(wrapped, wrapped)
+}
+
+func (c *lockCtx) end(err, cause error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	c.setCause(cause) // before done is closed: whoever sees Done sees the cause
+	afters := c.afters
+	c.afters = nil
+	close(c.done)
+	c.mu.Unlock()
+	for f := range afters {
+		go (*f)()
+	}
+}
+
+// AfterFunc has package context propagate our end and Err to derived contexts
+// without a goroutine for each.
+func (c *lockCtx) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	if c.afters == nil {
+		c.afters = make(map[*func()]struct{})
+	}
+	id := &f
+	c.afters[id] = struct{}{}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, waiting := c.afters[id]
+		delete(c.afters, id)
+		return waiting
+	}
+}
+
+// Deadline is the parent's.
+func (c *lockCtx) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+
+// Done is closed when the context ends.
+func (c *lockCtx) Done() <-chan struct{} { return c.done }
+
+func (c *lockCtx) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// lockKey is how FromContext finds the innermost lock; a *Keeper as key finds
+// the innermost lock of that keeper, since locks of several databases nest.
+type lockKey struct{}
+
+// Value answers for the lock and its cause, and else asks the parent. What the
+// private cancelCtx knows besides its own key is nothing.
+func (c *lockCtx) Value(key any) any {
+	switch key := key.(type) {
+	case *Keeper:
+		if key == c.lock.keeper {
+			return c.lock
+		}
+	case lockKey:
+		return c.lock
+	default:
+		if v := c.cause.Value(key); v != nil {
+			return v
+		}
+	}
+	return c.parent.Value(key)
+}
+
+func (c *lockCtx) String() string { return "lockdb.Lock(" + c.lock.key + ").Context" }
+
+// FromContext returns the innermost lock whose context ctx is or derives from.
+func FromContext(ctx context.Context) (*Lock, bool) {
+	l, ok := ctx.Value(lockKey{}).(*Lock)
+	return l, ok
+}

@@ -1,0 +1,25 @@
+// Package conn is everything that database/sql touches, and the lock sessions
+// behind it. Users need it only through packages driver and lockctx.
+//
+//   - conn is what database/sql pools. It owns one session of the inner driver,
+//     and routes a statement to a lock's session when its context says so
+//     (conn.go, stmt.go, tx.go).
+//   - session is a lock session: one server connection with the ledger of the
+//     locks held on it, its keep-alive and its socket watch (session.go,
+//     keepalive.go). A result set open on it is a rows (rows.go, readahead.go).
+//   - Lock is a held lock: its states, its context, its gate (lock.go,
+//     context.go, gate.go, run.go).
+//   - Keeper is one per *sql.DB: it opens sessions (pool.go), queues who waits
+//     (room.go, acquire.go, contend.go) and releases (release.go).
+//
+// Lifetimes: the Connector owns the Keeper, which lives until (*sql.DB).Close.
+// The keeper owns its sessions and its goroutines (dials, waits at the server,
+// keep-alives, closing of connections) and ends all of them in close. A Lock
+// owns its session from grant to release. Cleanup never depends on a caller's
+// context: it runs under a context of its own and a bound.
+//
+// Mutexes, in the order in which they may be taken: a session's io (held during
+// calls into the inner driver), Keeper.mu, session.mu, and last those of Lock,
+// gate, lockCtx and call, under which nothing else is taken. No call into
+// database/sql is made under any of them.
+package conn

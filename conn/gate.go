@@ -1,0 +1,120 @@
+package conn
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+)
+
+// gate lets one statement at a time through, first come first served. A
+// statement that leaves a result set or a transaction behind stays inside
+// until that is closed.
+//
+// States: free → passing (a statement runs) → free, or → occupied (its result
+// set or transaction is open) → free; closed from any of them, for good.
+type gate struct {
+	mu       sync.Mutex // guards what follows; nothing is called under it
+	inside   string     // what is inside, "" when free
+	since    time.Time
+	occupied bool
+	queue    list.List // of *gateWaiter
+	err      error     // not nil once closed
+}
+
+type gateWaiter struct {
+	what    string
+	granted chan error // buffered; one answer
+}
+
+// enter waits for its turn. While a result set or a transaction occupies the
+// gate it waits no longer than patience, and then returns what occupies it.
+func (g *gate) enter(ctx context.Context, what string, patience time.Duration) (occupant string, err error) {
+	g.mu.Lock()
+	if g.err != nil {
+		defer g.mu.Unlock()
+		return "", g.err
+	}
+	if g.inside == "" {
+		g.inside, g.since, g.occupied = what, time.Now(), false
+		g.mu.Unlock()
+		return "", nil
+	}
+	w := &gateWaiter{what: what, granted: make(chan error, 1)}
+	place := g.queue.PushBack(w)
+	g.mu.Unlock()
+
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-w.granted:
+			return "", err
+		case <-ctx.Done():
+			return "", g.withdraw(place, w, ctx.Err())
+		case <-timer.C:
+			if occupant := g.occupant(); occupant != "" {
+				return occupant, g.withdraw(place, w, ErrBusy)
+			}
+			timer.Reset(patience)
+		}
+	}
+}
+
+// withdraw leaves the queue; if the turn came meanwhile it is passed on.
+func (g *gate) withdraw(place *list.Element, w *gateWaiter, err error) error {
+	g.mu.Lock()
+	select {
+	case granted := <-w.granted:
+		g.mu.Unlock()
+		if granted == nil {
+			g.leave()
+		}
+	default:
+		g.queue.Remove(place)
+		g.mu.Unlock()
+	}
+	return err
+}
+
+func (g *gate) occupant() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.occupied {
+		return ""
+	}
+	return g.inside + ", open for " + time.Since(g.since).Round(time.Millisecond).String()
+}
+
+// occupy says that what is inside outlives its call.
+func (g *gate) occupy() {
+	g.mu.Lock()
+	g.occupied = true
+	g.mu.Unlock()
+}
+
+// leave lets the next one in.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside, g.occupied = "", false
+	if front := g.queue.Front(); front != nil && g.err == nil {
+		w := g.queue.Remove(front).(*gateWaiter)
+		g.inside, g.since = w.what, time.Now()
+		w.granted <- nil
+	}
+}
+
+// close refuses all who wait and who will come. Who is inside stays inside.
+func (g *gate) close(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return
+	}
+	g.err = err
+	for e := g.queue.Front(); e != nil; e = e.Next() {
+		e.Value.(*gateWaiter).granted <- err
+	}
+	g.queue.Init()
+}

@@ -1,0 +1,102 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockdb/lockdb/internal/monotime"
+)
+
+// deadline is how long after the start of the last confirmed exchange the lock
+// counts as lost. The server's own limit runs for the whole TTL and starts
+// later, so ours passes first: 16 % and 100 ms cover what two clocks differ by
+// and how long user code takes to stop.
+func (k *Keeper) deadline() time.Duration {
+	ttl := k.opts.TTL
+	return ttl*84/100 - min(100*time.Millisecond, ttl/20)
+}
+
+// confirm records that the server answered an exchange that began at start. A
+// long statement proves only that the session lived when it ended, so it is
+// followed by a ping at once.
+func (s *session) confirm(start time.Duration) {
+	now := monotime.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.confirmed = start
+	s.deadline = start + s.keeper.deadline()
+	if ttl := s.keeper.opts.TTL; now-start > ttl/4 {
+		s.deadline = max(s.deadline, now+ttl/6)
+		if !s.closed && s.timer != nil {
+			s.timer.Reset(0)
+		}
+	}
+}
+
+// again sets the next keep-alive.
+func (s *session) again(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.timer.Reset(max(d, time.Millisecond))
+	}
+}
+
+// tick is the session's keep-alive, on its timer's goroutine: it does nothing
+// while the session is in use, pings it when it is idle, and closes it when it
+// has held no lock for half the TTL.
+func (s *session) tick() {
+	if !s.keeper.join() {
+		return
+	}
+	defer s.keeper.running.Done()
+	s.mu.Lock()
+	holding, age, left := len(s.locks) > 0, monotime.Now()-s.confirmed, s.deadline-monotime.Now()
+	s.mu.Unlock()
+	ttl := s.keeper.opts.TTL
+	switch {
+	case !holding && age >= ttl/2 && s.keeper.takeIdle(s):
+		s.close()
+	case !holding:
+		s.again(ttl / 4)
+	case age < ttl/3 && left > ttl/3:
+		s.again(ttl/3 - age)
+	case s.io.tryLock():
+		s.keepAlive(left)
+	default:
+		// A statement is under way: the server looks at the session, and TCP
+		// keep-alive at the network.
+		s.again(ttl / 12)
+	}
+}
+
+// keepAlive pings, under io, which it releases. Whatever happens, at the
+// deadline the lock is lost.
+func (s *session) keepAlive(left time.Duration) {
+	ttl := s.keeper.opts.TTL
+	overdue := fmt.Errorf("no sign of life from the server for %v (lockdb_ttl is %v)", s.keeper.deadline(), ttl)
+	if left <= 0 {
+		s.io.unlock()
+		s.lose(overdue)
+		return
+	}
+	expiry := time.AfterFunc(left, func() { s.lose(overdue) })
+	defer expiry.Stop()
+	if s.rows != nil && !s.rows.readAhead() {
+		s.io.unlock()
+		s.again(min(ttl/12, left))
+		return
+	}
+	dead, err := s.do(context.Background(), s.ping)
+	s.io.unlock()
+	if err != nil {
+		dead = true // ping answers even in an aborted transaction
+	}
+	if dead {
+		s.lose(fmt.Errorf("the keep-alive failed: %w", errors.Join(errPeerClosed, err)))
+		return
+	}
+	s.again(ttl / 3)
+}

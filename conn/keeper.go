@@ -1,0 +1,160 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// Keeper opens the lock sessions of one *sql.DB, keeps them alive, queues who
+// waits for the locks, and closes everything when the *sql.DB is closed. Its
+// goroutines (dials, waits at the server, keep-alives) end before close returns.
+type Keeper struct {
+	connector        *Connector
+	poolConnector    driver.Connector
+	lockConnector    driver.Connector
+	ownLockConnector bool // it is not the pool's
+	dialect          dialect.Dialect
+	opts             Options
+	log              *slog.Logger
+
+	everLocked atomic.Bool          // contexts with locks may be about
+	locksHeld  atomic.Int64         // how many locks are held now
+	checker    atomic.Pointer[phys] // any connection, for CheckNamedValue
+
+	ctx    context.Context // ends when close begins: for dials
+	cancel context.CancelFunc
+
+	running sync.WaitGroup // goroutines; Add only through join
+
+	mu       sync.Mutex // guards what follows; no I/O and no callback under it
+	closing  bool       // no new locks
+	done     bool       // no new goroutines
+	sessions map[*session]struct{}
+	opening  int             // dials under way
+	idle     []*session      // free, the most recently used last
+	queue    []*sessionOrder // who waits for a session, first come first served
+	rooms    map[dialect.Name]*room
+	locks    map[*Lock]struct{}
+	db       *sql.DB // Lock.DB, opened at first need
+
+	closeOnce sync.Once
+}
+
+func newKeeper(cfg Config) *Keeper {
+	k := &Keeper{
+		poolConnector: cfg.Inner,
+		lockConnector: cfg.Lock,
+		dialect:       cfg.Dialect,
+		opts:          cfg.Options,
+		log:           cfg.Options.Logger,
+		sessions:      make(map[*session]struct{}),
+		rooms:         make(map[dialect.Name]*room),
+		locks:         make(map[*Lock]struct{}),
+	}
+	if k.lockConnector == nil {
+		k.lockConnector = k.poolConnector
+	}
+	k.ownLockConnector = cfg.Lock != nil
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	return k
+}
+
+// join admits a goroutine: if it returns true, the caller calls running.Done.
+func (k *Keeper) join() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.done {
+		return false
+	}
+	k.running.Add(1)
+	return true
+}
+
+// spawn runs f on a goroutine of the keeper's. After close there is nothing
+// left for one to do.
+func (k *Keeper) spawn(f func()) {
+	if k.join() {
+		go func() {
+			defer k.running.Done()
+			f()
+		}()
+	}
+}
+
+// sessionDB is the *sql.DB of Lock.DB.
+func (k *Keeper) sessionDB() *sql.DB {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.db == nil {
+		k.db = sql.OpenDB(sessionConnector{k})
+		if k.closing {
+			_ = k.db.Close()
+		}
+	}
+	return k.db
+}
+
+// close ends all waits, releases all locks and closes all sessions.
+func (k *Keeper) close() {
+	k.closeOnce.Do(func() {
+		k.mu.Lock()
+		k.closing = true
+		db := k.db
+		locks := make([]*Lock, 0, len(k.locks))
+		for l := range k.locks {
+			locks = append(locks, l)
+		}
+		k.refuseAll()
+		k.mu.Unlock()
+		k.cancel()
+
+		var wg sync.WaitGroup
+		for _, l := range locks {
+			wg.Go(func() { _ = l.shut(ErrClosed) })
+		}
+		wg.Wait()
+		if db != nil {
+			_ = db.Close()
+		}
+		for {
+			k.mu.Lock()
+			sessions := make([]*session, 0, len(k.sessions))
+			for s := range k.sessions {
+				sessions = append(sessions, s)
+			}
+			if len(sessions) == 0 {
+				k.done = true
+				k.mu.Unlock()
+				break
+			}
+			k.mu.Unlock()
+			for _, s := range sessions {
+				wg.Go(s.end)
+			}
+			wg.Wait()
+		}
+		k.running.Wait()
+	})
+}
+
+func (k *Keeper) event(e Event) {
+	if k.opts.Observer != nil {
+		k.opts.Observer.LockEvent(e)
+	}
+	if e.Kind == EventLost {
+		k.logger().Warn("lockdb: lock lost", "key", e.Key, "session", e.Session, "held", e.Duration, "error", e.Err)
+	}
+}
+
+func (k *Keeper) logger() *slog.Logger {
+	if k.log != nil {
+		return k.log
+	}
+	return slog.Default()
+}

@@ -1,0 +1,196 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// Lock is a lock that this process holds, or held. It is safe for concurrent
+// use. Whoever acquired it must Close it.
+type Lock struct {
+	keeper *Keeper
+	key    string
+	name   dialect.Name
+	sess   *session // never changes; whether it is still ours, state tells
+	ctx    *lockCtx
+	since  time.Time
+	tenure tenure
+
+	// gate lets one statement at a time onto the session.
+	gate gate
+
+	once     sync.Once // close
+	closeErr error
+
+	mu    sync.Mutex // guards what follows; no I/O and no callback under it
+	state lockState
+	err   error // not nil unless held
+}
+
+// lockState is where a lock stands.
+type lockState uint8
+
+// The legal transitions:
+//
+//	held → closing → released
+//	held → lost
+//	closing → lost   (the session died before the release was confirmed)
+const (
+	stateHeld lockState = iota
+	stateClosing
+	stateReleased
+	stateLost
+)
+
+// to makes a transition and tells whether it was legal.
+func (l *Lock) to(next lockState, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.state == stateHeld && (next == stateClosing || next == stateLost),
+		l.state == stateClosing && (next == stateReleased || next == stateLost):
+		l.state, l.err = next, err
+		return true
+	}
+	return false
+}
+
+// Key returns the key as it was given to Acquire.
+func (l *Lock) Key() string { return l.key }
+
+// Keys returns the keys that the lock holds.
+func (l *Lock) Keys() []string { return []string{l.key} }
+
+// Context returns the lock's context, a child of Acquire's ctx. Statements and
+// transactions under it, through the *sql.DB or anything built on it, run on
+// the lock's session. It ends when ctx does, when the lock is lost (its Err and
+// cause then match ErrLost) and when it is closed (ErrReleased); Err matches
+// context.Canceled in the last two cases. The end of ctx does not release the
+// lock: Close does.
+func (l *Lock) Context() context.Context { return l.ctx }
+
+// Token returns the lock's fencing token: 0, since a session lock needs none.
+func (l *Lock) Token() int64 { return 0 }
+
+// Err returns nil while the lock is held; afterwards it returns an error that
+// matches ErrLost or ErrReleased.
+func (l *Lock) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// DB returns the lock's session as a *sql.DB that needs no slot of the pool and
+// never dials. Use it with the lock's Context, or one derived from it: without,
+// it fails. It is shared by the locks of one *sql.DB and must not be closed.
+func (l *Lock) DB() *sql.DB { return l.keeper.sessionDB() }
+
+// Conn returns the lock's session as a *sql.Conn for tools that want one: all
+// its statements run on the lock's session, whatever context they bear. It
+// needs no slot of the pool. The caller must Close it; that does not release
+// the lock. While a Raw access is in use the session is not pinged: close the
+// Conn, or run a statement on it, soon after.
+func (l *Lock) Conn(ctx context.Context) (*sql.Conn, error) {
+	if err := l.Err(); err != nil {
+		return nil, err
+	}
+	c, err := l.DB().Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Raw(func(dc any) error {
+		dc.(*conn).bound = l
+		return nil
+	})
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close releases the lock. It first refuses new statements and waits (up to the
+// busy timeout) for one that is running, closes an open result set, rolls back
+// an open transaction, and ends the lock's Context; only then is the lock
+// released. It does so whatever has become of Acquire's ctx.
+//
+// Close returns nil if the lock was held until then. It returns an error that
+// matches ErrLost if the lock was lost before; one that says so if a
+// transaction was rolled back or a statement was cut off (the lock is released
+// nevertheless); and ErrClosed, at most, after the *sql.DB was closed. Further
+// calls return the result of the first; concurrent ones wait for it.
+func (l *Lock) Close() error { return l.shut(ErrReleased) }
+
+func (l *Lock) shut(reason error) error {
+	l.once.Do(func() { l.closeErr = l.release(reason) })
+	return l.closeErr
+}
+
+func (l *Lock) release(reason error) error {
+	gone := fault(l.key, "", reason)
+	if reason == ErrClosed { //nolint:errorlint // a sentinel that this package passes
+		gone = fault(l.key, "", ErrReleased, ErrClosed)
+	}
+	if !l.to(stateClosing, gone) {
+		return l.Err()
+	}
+	l.gate.close(gone)
+	s, patience := l.sess, l.keeper.opts.BusyTimeout
+	if !s.io.lockWithin(patience) {
+		l.ctx.endWith(gone)
+		return l.finish(s, fmt.Errorf("a statement was still running after %v: its session was closed, and the lock with it", patience))
+	}
+	stop := s.bound(patience)
+	openTx := s.endWork(gone)
+	stop()
+	l.ctx.endWith(gone)
+	if s.dead() {
+		s.io.unlock()
+		s.lose(errPeerClosed)
+		return l.Err()
+	}
+	err := l.keeper.release(l) // releases io
+	switch {
+	case err != nil:
+		return err
+	case openTx:
+		return fault(l.key, "a transaction begun under the lock was still open at Close: it was rolled back before the release", ErrReleased)
+	case reason == ErrClosed: //nolint:errorlint // as above
+		return ErrClosed
+	}
+	return nil
+}
+
+// finish destroys the session of a lock that is being closed. The lock is
+// released by that, not lost.
+func (l *Lock) finish(s *session, why error) error {
+	err := fault(l.key, why.Error(), ErrReleased)
+	l.to(stateReleased, err)
+	s.leave(l)
+	l.keeper.vacate(l)
+	s.lose(why)
+	l.keeper.event(Event{Kind: EventReleased, Key: l.key, Session: s.server.SessionID, Duration: time.Since(l.since), Err: err})
+	return err
+}
+
+// lost is the session's call when it ends with the lock in its ledger.
+func (l *Lock) lost(cause error) {
+	err := fault(l.key, fmt.Sprintf("session %d, held for %v", l.sess.server.SessionID, time.Since(l.since).Round(time.Millisecond)), ErrLost, cause)
+	if !l.to(stateLost, err) {
+		return
+	}
+	l.gate.close(err)
+	l.ctx.endWith(err)
+	l.keeper.vacate(l)
+	l.keeper.event(Event{Kind: EventLost, Key: l.key, Session: l.sess.server.SessionID, Duration: time.Since(l.since), Err: err})
+}
+
+// check tells whether statements may run under the lock. The caller holds io:
+// without it the answer could be stale, since a closed lock's session is
+// handed on.
+func (l *Lock) check() error { return l.Err() }

@@ -1,0 +1,162 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// phys is one connection of the inner driver. Its optional interfaces are
+// looked up once, with the answers that database/sql would assume where there
+// are none.
+type phys struct {
+	dc   driver.Conn // what statements go to: the driver's own, or an interceptor's before it
+	real driver.Conn // the driver's own
+	pg   *pgx.Conn   // nil unless it is pgx's
+
+	queryer   driver.QueryerContext
+	execer    driver.ExecerContext
+	preparer  driver.ConnPrepareContext
+	beginner  driver.ConnBeginTx
+	pinger    driver.Pinger
+	resetter  driver.SessionResetter
+	validator driver.Validator
+	checker   driver.NamedValueChecker
+}
+
+func newPhys(dc driver.Conn) phys {
+	p := phys{dc: dc, real: dc}
+	if w, ok := dc.(interface{ Real() driver.Conn }); ok {
+		p.real = w.Real()
+	}
+	if c, ok := p.real.(interface{ Conn() *pgx.Conn }); ok {
+		p.pg = c.Conn()
+	}
+	p.queryer, _ = dc.(driver.QueryerContext)
+	p.execer, _ = dc.(driver.ExecerContext)
+	p.preparer, _ = dc.(driver.ConnPrepareContext)
+	p.beginner, _ = dc.(driver.ConnBeginTx)
+	p.pinger, _ = dc.(driver.Pinger)
+	// An interceptor's wrapper may claim or hide these wrongly.
+	p.resetter, _ = p.real.(driver.SessionResetter)
+	p.validator, _ = p.real.(driver.Validator)
+	p.checker, _ = p.real.(driver.NamedValueChecker)
+	return p
+}
+
+func (p *phys) query(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if p.queryer == nil {
+		return nil, driver.ErrSkip
+	}
+	return p.queryer.QueryContext(ctx, query, args)
+}
+
+func (p *phys) exec(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if p.execer == nil {
+		return nil, driver.ErrSkip
+	}
+	return p.execer.ExecContext(ctx, query, args)
+}
+
+func (p *phys) prepare(ctx context.Context, query string) (driver.Stmt, error) {
+	if p.preparer != nil {
+		return p.preparer.PrepareContext(ctx, query)
+	}
+	stmt, err := p.dc.Prepare(query)
+	if err == nil && ctx.Err() != nil {
+		_ = stmt.Close()
+		return nil, ctx.Err()
+	}
+	return stmt, err
+}
+
+func (p *phys) begin(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if p.beginner != nil {
+		return p.beginner.BeginTx(ctx, opts)
+	}
+	if opts.Isolation != driver.IsolationLevel(sql.LevelDefault) {
+		return nil, errors.New("lockdb: the inner driver does not support non-default isolation levels")
+	}
+	if opts.ReadOnly {
+		return nil, errors.New("lockdb: the inner driver does not support read-only transactions")
+	}
+	tx, err := p.dc.Begin() //nolint:staticcheck // the only way that such a driver offers
+	if err == nil && ctx.Err() != nil {
+		_ = tx.Rollback()
+		return nil, ctx.Err()
+	}
+	return tx, err
+}
+
+func (p *phys) ping(ctx context.Context) error {
+	if p.pinger == nil {
+		return nil
+	}
+	return p.pinger.Ping(ctx)
+}
+
+// QueryRow implements dialect.Querier.
+func (p *phys) QueryRow(ctx context.Context, query string, args ...driver.Value) ([]driver.Value, error) {
+	named := make([]driver.NamedValue, len(args))
+	for i, v := range args {
+		named[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
+	}
+	return p.row(ctx, query, named)
+}
+
+// QuerySimple implements dialect.Querier: pgx would prepare and keep the text.
+func (p *phys) QuerySimple(ctx context.Context, query string) ([]driver.Value, error) {
+	return p.row(ctx, query, p.simple())
+}
+
+// Exec implements dialect.Querier.
+func (p *phys) Exec(ctx context.Context, query string) error {
+	_, err := p.exec(ctx, query, p.simple())
+	if errors.Is(err, driver.ErrSkip) {
+		return errors.New("lockdb: the inner driver has no ExecerContext")
+	}
+	return err
+}
+
+// HandshakePID implements dialect.Querier.
+func (p *phys) HandshakePID() uint32 {
+	if p.pg == nil {
+		return 0
+	}
+	return p.pg.PgConn().PID()
+}
+
+func (p *phys) simple() []driver.NamedValue {
+	if p.pg == nil {
+		return nil
+	}
+	return []driver.NamedValue{{Ordinal: 1, Value: pgx.QueryExecModeSimpleProtocol}}
+}
+
+func (p *phys) row(ctx context.Context, query string, args []driver.NamedValue) ([]driver.Value, error) {
+	rows, err := p.query(ctx, query, args)
+	if errors.Is(err, driver.ErrSkip) {
+		return nil, errors.New("lockdb: the inner driver has no QueryerContext that takes such a statement")
+	}
+	if err != nil {
+		return nil, err
+	}
+	row := make([]driver.Value, len(rows.Columns()))
+	err = rows.Next(row)
+	for i, v := range row {
+		if b, ok := v.([]byte); ok { // valid only until the next call
+			row[i] = string(b)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		row, err = nil, nil
+	}
+	if cerr := rows.Close(); err == nil {
+		err = cerr
+	}
+	return row, err
+}

@@ -1,0 +1,106 @@
+package conn
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+	"time"
+)
+
+// readAheadLimit bounds what the keeper holds of one result set, in bytes as
+// counted by sizeOf. A larger one that its owner leaves open cannot be read to
+// its end, so its session cannot be pinged.
+const readAheadLimit = 64 << 20
+
+// resultSet is what was read ahead of one result set.
+type resultSet struct {
+	columns  []string
+	types    []columnType
+	rows     [][]driver.Value
+	complete bool // there is no more of it in the inner Rows
+}
+
+// readAhead reads the result sets to their end, so that the connection is free
+// to be pinged while the owner takes his time. It returns false if there is
+// more than may be held.
+func (r *rows) readAhead() bool {
+	if r.inner == nil {
+		return true
+	}
+	if len(r.ahead) == 0 {
+		r.keepRow()
+		r.ahead = []resultSet{newResultSet(r.inner)}
+		r.ahead[0].complete = r.atEnd
+	}
+	size := 0
+	for _, set := range r.ahead {
+		for _, row := range set.rows {
+			size += sizeOf(row)
+		}
+	}
+	for size < readAheadLimit {
+		set := &r.ahead[len(r.ahead)-1]
+		if !set.complete {
+			row := make([]driver.Value, len(set.columns))
+			switch err := r.inner.Next(row); {
+			case err == nil:
+				cloneBytes(row)
+				set.rows = append(set.rows, row)
+				size += sizeOf(row)
+				continue
+			case errors.Is(err, io.EOF):
+				set.complete = true
+			default:
+				return r.stopAhead(err)
+			}
+		}
+		if !hasNext(r.inner) {
+			return r.stopAhead(nil)
+		}
+		if err := r.inner.(driver.RowsNextResultSet).NextResultSet(); err != nil {
+			return r.stopAhead(err)
+		}
+		r.ahead = append(r.ahead, newResultSet(r.inner))
+	}
+	return false
+}
+
+// stopAhead closes the inner Rows; err is for the owner when he gets there.
+func (r *rows) stopAhead(err error) bool {
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if cerr := r.closeInner(); err == nil {
+		err = cerr
+	}
+	r.err = err
+	if err != nil {
+		r.ahead[len(r.ahead)-1].complete = false
+	}
+	return true
+}
+
+func newResultSet(inner driver.Rows) resultSet {
+	set := resultSet{columns: inner.Columns()}
+	for i := range set.columns {
+		set.types = append(set.types, columnTypeOf(inner, i))
+	}
+	return set
+}
+
+func sizeOf(row []driver.Value) int {
+	n := 24 + 16*len(row)
+	for _, v := range row {
+		switch v := v.(type) {
+		case []byte:
+			n += 24 + len(v)
+		case string:
+			n += 16 + len(v)
+		case time.Time:
+			n += 24
+		default:
+			n += 8
+		}
+	}
+	return n
+}

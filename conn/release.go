@@ -1,0 +1,110 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+var errNotHeld = errors.New("the server said at the release that the session does not hold the lock")
+
+// release hands the lock to the next who waits for it in this process, or gives
+// it back to the server. The caller holds the session's io, with nothing open
+// on it; release unlocks it.
+func (k *Keeper) release(l *Lock) error {
+	s := l.sess
+	k.mu.Lock()
+	if _, mine := k.locks[l]; !mine { // lost meanwhile
+		k.mu.Unlock()
+		s.io.unlock()
+		return l.Err()
+	}
+	delete(k.locks, l)
+	r := k.rooms[l.name]
+	r.holder, r.busy = nil, true
+	t := l.tenure
+	t.turns++
+	var w *waiter
+	if !t.over() && !k.closing && !s.mustScrub() {
+		w = r.next()
+	}
+	k.mu.Unlock()
+	k.locksHeld.Add(-1)
+	s.leave(l)
+
+	var err error
+	if w == nil {
+		if err = k.releaseAt(s, l.name); err == nil {
+			s.closeLate()
+		}
+	}
+	s.io.unlock()
+	if err != nil {
+		err = fault(l.key, "", ErrLost, err)
+		l.to(stateLost, err)
+		s.lose(err)
+		k.giveUp(r, nil)
+		k.event(Event{Kind: EventLost, Key: l.key, Session: s.server.SessionID, Duration: time.Since(l.since), Err: err})
+		return err
+	}
+	l.to(stateReleased, l.Err())
+	k.event(Event{Kind: EventReleased, Key: l.key, Session: s.server.SessionID, Duration: time.Since(l.since)})
+	if w != nil {
+		k.admit(r, w, s, t)
+	} else {
+		k.giveUp(r, s)
+	}
+	return nil
+}
+
+// releaseAt gives a lock back to the server, and whatever else a holder left on
+// the session. An answer that does not come in time is no answer: the caller
+// then destroys the session, and the lock with it. Under io.
+func (k *Keeper) releaseAt(s *session, name dialect.Name) error {
+	defer s.bound(k.opts.BusyTimeout)()
+	all := s.mustScrub()
+	released := false
+	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {
+		released, err = k.dialect.Release(ctx, &s.phys, name)
+		if err == nil && all {
+			err = k.dialect.ReleaseAll(ctx, &s.phys)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case dead:
+		return errPeerClosed
+	case !released:
+		return errNotHeld
+	}
+	s.mu.Lock()
+	s.scrub = scrub{}
+	s.mu.Unlock()
+	return nil
+}
+
+func (s *session) mustScrub() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.scrub.locks
+}
+
+// vacate empties the room of a lock that is gone without having been released.
+func (k *Keeper) vacate(l *Lock) {
+	k.mu.Lock()
+	_, mine := k.locks[l]
+	if !mine {
+		k.mu.Unlock()
+		return
+	}
+	delete(k.locks, l)
+	r := k.rooms[l.name]
+	r.holder, r.busy = nil, true
+	k.mu.Unlock()
+	k.locksHeld.Add(-1)
+	k.giveUp(r, nil)
+}

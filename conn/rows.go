@@ -1,0 +1,179 @@
+package conn
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"io"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// rows is a result set on a lock's session. While it is open it occupies the
+// gate. Its inner Rows may be gone before that: the keeper reads it to its end
+// to be able to ping, and Close of the lock closes it.
+type rows struct {
+	sc   scope
+	sess *session
+
+	// Guarded by the session's io.
+	inner driver.Rows // nil once the inner Rows is closed
+	ahead []resultSet // read ahead by the keeper; the first one is being read
+	atEnd bool        // the current result set has been read to its end
+	held  bool        // a current row waits in the inner Rows for ScanColumn
+	row   []driver.Value
+	err   error // what Next says once there is nothing left to read ahead
+	dead  error // why the result set ended before its owner closed it
+}
+
+// newRows is called under io, as is everything below that does not say under.
+func newRows(sc scope, s *session, inner driver.Rows) *rows {
+	return &rows{sc: sc, sess: s, inner: inner}
+}
+
+// under runs fn with io held, unless the result set has ended.
+func (r *rows) under(fn func() error) error {
+	s := r.sess
+	_ = s.io.lock(context.Background())
+	if r.dead != nil {
+		defer s.io.unlock()
+		return r.dead
+	}
+	err := fn()
+	dead := false
+	if err != nil && !errors.Is(err, io.EOF) && s.keeper.dialect.Classify(err) != dialect.ClassServer {
+		// Only a closed Rows lets go-sql-driver tell whether its connection
+		// lives; database/sql closes it after an error in any case.
+		_ = r.closeInner()
+		if dead = s.dead(); dead {
+			err = r.sc.lock.lostIn(context.Background(), err)
+		}
+		r.err = err
+	}
+	s.io.unlock()
+	if dead {
+		s.lose(errPeerClosed)
+	}
+	return err
+}
+
+// Next gives copies: the keeper may move the inner Rows before database/sql
+// has scanned what it was given.
+func (r *rows) Next(dest []driver.Value) error {
+	return r.under(func() error {
+		if row, err, ok := r.nextAhead(); ok {
+			copy(dest, row)
+			return err
+		}
+		err := r.inner.Next(dest)
+		r.atEnd = errors.Is(err, io.EOF)
+		cloneBytes(dest)
+		return err
+	})
+}
+
+// nextAhead takes the next row from what was read ahead; ok is false if the
+// inner Rows has it.
+func (r *rows) nextAhead() (row []driver.Value, err error, ok bool) { //nolint:revive,staticcheck // err is the row's, not the call's
+	if len(r.ahead) > 0 {
+		set := &r.ahead[0]
+		if len(set.rows) > 0 {
+			row = set.rows[0]
+			set.rows = set.rows[1:]
+			return row, nil, true
+		}
+		if set.complete {
+			return nil, io.EOF, true
+		}
+	}
+	if r.inner == nil {
+		if r.err != nil {
+			return nil, r.err, true
+		}
+		return nil, io.EOF, true
+	}
+	return nil, nil, false
+}
+
+func cloneBytes(row []driver.Value) {
+	for i, v := range row {
+		if b, ok := v.([]byte); ok {
+			row[i] = bytes.Clone(b)
+		}
+	}
+}
+
+// Columns returns the names of the current result set's columns.
+func (r *rows) Columns() (cols []string) {
+	_ = r.under(func() error {
+		if len(r.ahead) > 0 {
+			cols = r.ahead[0].columns
+		} else if r.inner != nil {
+			cols = r.inner.Columns()
+		}
+		return nil
+	})
+	return cols
+}
+
+// HasNextResultSet implements driver.RowsNextResultSet.
+func (r *rows) HasNextResultSet() (has bool) {
+	_ = r.under(func() error {
+		has = len(r.ahead) > 1 || hasNext(r.inner)
+		return nil
+	})
+	return has
+}
+
+func hasNext(inner driver.Rows) bool {
+	more, ok := inner.(driver.RowsNextResultSet)
+	return ok && more.HasNextResultSet()
+}
+
+// NextResultSet implements driver.RowsNextResultSet.
+func (r *rows) NextResultSet() error {
+	return r.under(func() error {
+		if len(r.ahead) > 1 {
+			r.ahead = r.ahead[1:]
+			return nil
+		}
+		more, ok := r.inner.(driver.RowsNextResultSet)
+		if !ok {
+			return io.EOF
+		}
+		r.ahead, r.atEnd = nil, false
+		return more.NextResultSet()
+	})
+}
+
+// Close closes the result set and lets the next statement through.
+func (r *rows) Close() error {
+	s := r.sess
+	_ = s.io.lock(context.Background())
+	err := r.closeInner()
+	dead := s.rows == nil && r.sc.lock.Err() == nil && s.dead()
+	s.io.unlock()
+	if dead {
+		s.lose(errPeerClosed)
+	}
+	r.sc.gate().leave()
+	return err
+}
+
+func (r *rows) closeInner() (err error) {
+	if r.inner != nil {
+		err = r.inner.Close()
+		r.inner = nil
+	}
+	if r.sess.rows == r {
+		r.sess.rows = nil
+	}
+	return err
+}
+
+// shut ends the result set for a reason that its owner learns at the next call.
+func (r *rows) shut(reason error) {
+	r.dead = reason
+	_ = r.closeInner()
+}

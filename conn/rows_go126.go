@@ -1,0 +1,12 @@
+//go:build !go1.27
+
+package conn
+
+import "database/sql/driver"
+
+// wrapRows gives database/sql the result set.
+func wrapRows(r *rows) driver.Rows { return r }
+
+// keepRow saves the current row of an inner Rows that is scanned in place;
+// before Go 1.27 there is none.
+func (r *rows) keepRow() {}

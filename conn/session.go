@@ -1,0 +1,288 @@
+package conn
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+	"github.com/lockdb/lockdb/internal/monotime"
+	"github.com/lockdb/lockdb/internal/sock"
+)
+
+// session is one server connection of the keeper's, with the ledger of the
+// locks held on it.
+//
+// States: free (idle in the keeper, or in the hands of who contends for a lock)
+// ⇄ holding (the ledger is not empty) → closed, from either, for good. Once
+// closed, its socket is closed too: the server must not keep a lock that this
+// process has given up.
+type session struct {
+	phys
+	keeper *Keeper
+	server dialect.Server
+	sock   net.Conn      // nil if the connection was dialled by others
+	watch  *sock.Watcher // nil where there is none
+	gone   chan struct{} // closed when the driver's connection is
+
+	// io is held around every call into the inner driver. It also guards tx
+	// and rows: the transaction and the result set that are open.
+	io   ioMutex
+	tx   *lockTx
+	rows *rows
+
+	mu        sync.Mutex // guards what follows; no I/O and no callback under it
+	closed    bool
+	locks     []*Lock // the ledger
+	running   *call   // the call under way, if it can be ended
+	confirmed time.Duration
+	deadline  time.Duration // when the absence of signs of life means loss
+	timer     *time.Timer   // the next keep-alive
+	late      []driver.Stmt // closed by their owner when io was taken
+	scrub     scrub
+}
+
+// scrub is what a holder may have left on a session besides its lock.
+type scrub struct {
+	locks bool // raw session locks
+	tx    bool // a transaction begun as SQL text
+}
+
+// errPeerClosed is what the socket watch and a dead connection tell.
+var errPeerClosed = errors.New("the server closed the connection")
+
+// dial opens a session. It must not depend on the context of who waits for it,
+// or short waits would dial for nothing.
+func (k *Keeper) dial(ctx context.Context) (*session, error) {
+	ctx, captured := sock.Capture(ctx)
+	start := monotime.Now()
+	dc, err := k.lockConnector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{phys: newPhys(dc), keeper: k, sock: captured.Conn(), io: newIOMutex(), gone: make(chan struct{})}
+	s.server, err = k.dialect.Open(ctx, &s.phys, k.opts.TTL)
+	if err != nil {
+		_ = dc.Close()
+		return nil, err
+	}
+	k.checker.CompareAndSwap(nil, &s.phys)
+	s.mu.Lock()
+	s.confirmed, s.deadline = start, start+k.deadline()
+	s.timer = time.AfterFunc(k.opts.TTL/3, s.tick)
+	s.mu.Unlock()
+	if s.sock != nil {
+		_ = s.io.lock(ctx)                            // the watch may call before it is known here
+		s.watch, _ = sock.Watch(s.sock, s.peerClosed) // where it cannot be had, pings tell
+		s.io.unlock()
+	}
+	return s, nil
+}
+
+// do makes one call into the inner driver; the caller holds io. dead reports
+// that the connection did not survive it: the caller then calls lose, with io
+// released.
+func (s *session) do(ctx context.Context, fn func(context.Context) error) (dead bool, err error) {
+	start := monotime.Now()
+	c := s.begin(ctx)
+	err = fn(c)
+	return s.finish(c, start, err), err
+}
+
+// begin gives the context for one call. A call that the user cannot cancel is
+// not watched by the driver, which saves it a goroutine switch; lose ends it
+// by closing the socket.
+func (s *session) begin(ctx context.Context) context.Context {
+	if s.sock != nil && !cancellable(ctx) {
+		return context.WithoutCancel(ctx)
+	}
+	c := newCall(ctx, true)
+	s.mu.Lock()
+	s.running = c
+	s.mu.Unlock()
+	return c
+}
+
+func (s *session) finish(ctx context.Context, start time.Duration, err error) (dead bool) {
+	if c, ok := ctx.(*call); ok {
+		c.finish()
+		s.mu.Lock()
+		s.running = nil
+		s.mu.Unlock()
+	}
+	switch {
+	case err == nil:
+		s.confirm(start)
+		return false
+	case errors.Is(err, driver.ErrSkip):
+		return false
+	}
+	class := s.keeper.dialect.Classify(err)
+	if class == dialect.ClassGone || s.dead() {
+		return true
+	}
+	if class != dialect.ClassOther {
+		s.confirm(start)
+	}
+	return false
+}
+
+// dead tells by the connection's own state; an error alone proves nothing (pgx
+// says ErrBadConn of a dead context on a healthy connection). Under io.
+func (s *session) dead() bool {
+	switch {
+	case s.sock != nil && sock.Closed(s.sock):
+		return true
+	case s.pg != nil:
+		return s.pg.IsClosed()
+	case s.validator != nil && s.rows == nil: // go-sql-driver's is false while a Rows is open
+		return !s.validator.IsValid()
+	}
+	return false
+}
+
+// bound closes the socket if what follows takes longer than d: some calls of
+// the drivers take no context.
+func (s *session) bound(d time.Duration) (stop func() bool) {
+	return time.AfterFunc(d, s.cut).Stop
+}
+
+// cut breaks the call under way, and with it the connection.
+func (s *session) cut() {
+	s.mu.Lock()
+	running := s.running
+	s.mu.Unlock()
+	if running != nil {
+		running.kill(context.DeadlineExceeded)
+	}
+	if s.sock != nil {
+		_ = s.sock.Close()
+	}
+}
+
+// enter puts a lock into the ledger; false if the session is closed.
+func (s *session) enter(l *Lock) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.locks = append(s.locks, l)
+	return true
+}
+
+// leave takes a lock out of the ledger.
+func (s *session) leave(l *Lock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, have := range s.locks {
+		if have == l {
+			s.locks = append(s.locks[:i], s.locks[i+1:]...)
+			return
+		}
+	}
+}
+
+// lose ends the session because it is dead or must be taken for dead: the
+// locks in its ledger are lost, their contexts end, and then the socket is
+// closed. It does not wait for io.
+func (s *session) lose(cause error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	locks := s.locks
+	s.locks = nil
+	s.timer.Stop()
+	s.mu.Unlock()
+	s.keeper.takeIdle(s)
+	for _, l := range locks {
+		l.lost(cause)
+	}
+	s.cut()
+	s.keeper.spawn(s.closeInner)
+}
+
+// close ends a session that holds no lock, politely. The caller does not hold io.
+func (s *session) close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	s.timer.Stop()
+	s.mu.Unlock()
+	s.keeper.takeIdle(s)
+	s.closeInner()
+}
+
+// end closes the session, politely unless it is in use, and waits until it is gone.
+func (s *session) end() {
+	if s.io.tryLock() {
+		s.io.unlock()
+		s.close()
+	} else {
+		s.lose(ErrClosed)
+	}
+	<-s.gone
+}
+
+// closeInner closes the driver's connection. Only then is the session no more.
+func (s *session) closeInner() {
+	_ = s.io.lock(context.Background())
+	if s.watch != nil {
+		s.watch.Stop()
+	}
+	stop := s.bound(s.keeper.opts.BusyTimeout)
+	_ = s.dc.Close()
+	stop()
+	s.io.unlock()
+	s.keeper.forget(s)
+	close(s.gone)
+}
+
+// isClosed reports whether the session has ended or is about to.
+func (s *session) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// peerClosed is the socket watch's call. A statement under way is let finish:
+// its answer may already be there, and that of a COMMIT matters.
+func (s *session) peerClosed() {
+	s.keeper.spawn(func() {
+		if s.io.lockWithin(time.Second) {
+			s.io.unlock()
+		}
+		s.lose(errPeerClosed)
+	})
+}
+
+// closeStmt closes a statement of the inner driver. It may run under database/
+// sql's db.mu and can be a round trip: when io is not free, or a result set or
+// transaction is open, it is left for later.
+func (s *session) closeStmt(stmt driver.Stmt) {
+	s.mu.Lock()
+	if !s.closed {
+		s.late = append(s.late, stmt)
+	}
+	s.mu.Unlock()
+}
+
+// closeLate closes what closeStmt left. Under io, with no result set open.
+func (s *session) closeLate() {
+	s.mu.Lock()
+	late := s.late
+	s.late = nil
+	s.mu.Unlock()
+	for _, stmt := range late {
+		_ = stmt.Close()
+	}
+}

@@ -1,0 +1,258 @@
+package conn
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+)
+
+// stmt is a prepared statement. It follows the routing of its calls: it is
+// prepared again where it is to run. One is embedded in each conn, so that
+// wrapping costs nothing in the usual case of one at a time.
+type stmt struct {
+	c     *conn
+	query string
+	first driver.Stmt // as prepared first: answers NumInput and the like
+	own   driver.Stmt // prepared on the conn's own session, nil if it is not
+	lent  []lentStmt  // prepared on lock sessions
+	used  bool        // the embedded one is taken
+}
+
+type lentStmt struct {
+	sess  *session
+	inner driver.Stmt
+}
+
+// The combinations of optional interfaces of an inner Stmt: database/sql asks
+// by them. All are pointers in the shape of structs, which cost nothing.
+type (
+	checkerStmt          struct{ *stmt }
+	converterStmt        struct{ *stmt }
+	checkerConverterStmt struct{ *stmt }
+)
+
+var (
+	_ driver.StmtExecContext   = (*stmt)(nil)
+	_ driver.StmtQueryContext  = (*stmt)(nil)
+	_ driver.NamedValueChecker = checkerStmt{}
+	_ driver.ColumnConverter   = converterStmt{}
+	_ driver.NamedValueChecker = checkerConverterStmt{}
+	_ driver.ColumnConverter   = checkerConverterStmt{}
+)
+
+// CheckNamedValue implements driver.NamedValueChecker.
+func (s checkerStmt) CheckNamedValue(v *driver.NamedValue) error {
+	return s.first.(driver.NamedValueChecker).CheckNamedValue(v)
+}
+
+// ColumnConverter implements driver.ColumnConverter.
+func (s converterStmt) ColumnConverter(i int) driver.ValueConverter {
+	return s.first.(driver.ColumnConverter).ColumnConverter(i)
+}
+
+// CheckNamedValue implements driver.NamedValueChecker.
+func (s checkerConverterStmt) CheckNamedValue(v *driver.NamedValue) error {
+	return s.first.(driver.NamedValueChecker).CheckNamedValue(v)
+}
+
+// ColumnConverter implements driver.ColumnConverter.
+func (s checkerConverterStmt) ColumnConverter(i int) driver.ValueConverter {
+	return s.first.(driver.ColumnConverter).ColumnConverter(i)
+}
+
+// PrepareContext implements driver.ConnPrepareContext.
+func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	sc, onLock, err := c.route(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if onLock {
+		s := &stmt{c: c, query: query}
+		err := sc.run(ctx, "a statement", false, func(ctx context.Context, sess *session) (err error) {
+			s.first, err = s.on(ctx, sess)
+			return err
+		})
+		if err != nil {
+			return nil, neverBad(ctx, err)
+		}
+		return s.as(), nil
+	}
+	inner, err := c.own.prepare(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	s := &c.stmt
+	if s.used {
+		s = &stmt{}
+	}
+	*s = stmt{c: c, query: query, first: inner, own: inner, used: true}
+	return s.as(), nil
+}
+
+// Prepare implements driver.Conn.
+func (c *conn) Prepare(query string) (driver.Stmt, error) {
+	return c.PrepareContext(context.Background(), query)
+}
+
+func (s *stmt) as() driver.Stmt {
+	_, checks := s.first.(driver.NamedValueChecker)
+	_, converts := s.first.(driver.ColumnConverter)
+	switch {
+	case checks && converts:
+		return checkerConverterStmt{s}
+	case checks:
+		return checkerStmt{s}
+	case converts:
+		return converterStmt{s}
+	}
+	return s
+}
+
+// NumInput implements driver.Stmt.
+func (s *stmt) NumInput() int { return s.first.NumInput() }
+
+// Close implements driver.Stmt. It can run under database/sql's db.mu; what is
+// prepared on lock sessions is closed when they have time.
+func (s *stmt) Close() error {
+	for _, l := range s.lent {
+		l.sess.closeStmt(l.inner)
+	}
+	own := s.own
+	*s = stmt{}
+	if own == nil {
+		return nil
+	}
+	return own.Close()
+}
+
+// on is the statement as prepared on a lock's session, under its io.
+func (s *stmt) on(ctx context.Context, sess *session) (driver.Stmt, error) {
+	for _, l := range s.lent {
+		if l.sess == sess {
+			return l.inner, nil
+		}
+	}
+	inner, err := sess.prepare(ctx, s.query)
+	if err == nil {
+		s.lent = append(s.lent, lentStmt{sess, inner})
+	}
+	return inner, err
+}
+
+// here is the statement as prepared on the conn's own session.
+func (s *stmt) here(ctx context.Context) (driver.Stmt, error) {
+	if s.own == nil {
+		inner, err := s.c.own.prepare(ctx, s.query)
+		if err != nil {
+			return nil, err
+		}
+		s.own = inner
+	}
+	return s.own, nil
+}
+
+// ExecContext implements driver.StmtExecContext.
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, err error) {
+	sc, onLock, err := s.c.route(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if onLock {
+		if err := sc.guard(s.query, args); err != nil {
+			return nil, err
+		}
+		err = sc.run(ctx, "a statement", false, func(ctx context.Context, sess *session) error {
+			inner, err := s.on(ctx, sess)
+			if err != nil {
+				return err
+			}
+			res, err = stmtExec(ctx, inner, args)
+			return err
+		})
+		return res, neverBad(ctx, err)
+	}
+	inner, err := s.here(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return stmtExec(ctx, inner, args)
+}
+
+// QueryContext implements driver.StmtQueryContext.
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	sc, onLock, err := s.c.route(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if onLock {
+		if err := sc.guard(s.query, args); err != nil {
+			return nil, err
+		}
+		return sc.rows(ctx, func(ctx context.Context, sess *session) (driver.Rows, error) {
+			inner, err := s.on(ctx, sess)
+			if err != nil {
+				return nil, err
+			}
+			return stmtQuery(ctx, inner, args)
+		})
+	}
+	inner, err := s.here(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return stmtQuery(ctx, inner, args)
+}
+
+// Exec implements driver.Stmt; database/sql calls ExecContext.
+func (s *stmt) Exec(args []driver.Value) (driver.Result, error) {
+	return s.ExecContext(context.Background(), named(args))
+}
+
+// Query implements driver.Stmt; database/sql calls QueryContext.
+func (s *stmt) Query(args []driver.Value) (driver.Rows, error) {
+	return s.QueryContext(context.Background(), named(args))
+}
+
+func stmtExec(ctx context.Context, inner driver.Stmt, args []driver.NamedValue) (driver.Result, error) {
+	if e, ok := inner.(driver.StmtExecContext); ok {
+		return e.ExecContext(ctx, args)
+	}
+	values, err := unnamed(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return inner.Exec(values) //nolint:staticcheck // the only way that such a driver offers
+}
+
+func stmtQuery(ctx context.Context, inner driver.Stmt, args []driver.NamedValue) (driver.Rows, error) {
+	if q, ok := inner.(driver.StmtQueryContext); ok {
+		return q.QueryContext(ctx, args)
+	}
+	values, err := unnamed(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return inner.Query(values) //nolint:staticcheck // the only way that such a driver offers
+}
+
+func named(args []driver.Value) []driver.NamedValue {
+	out := make([]driver.NamedValue, len(args))
+	for i, v := range args {
+		out[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
+	}
+	return out
+}
+
+func unnamed(ctx context.Context, args []driver.NamedValue) ([]driver.Value, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	values := make([]driver.Value, len(args))
+	for i, v := range args {
+		if v.Name != "" {
+			return nil, errors.New("lockdb: the inner driver does not support named parameters")
+		}
+		values[i] = v.Value
+	}
+	return values, nil
+}

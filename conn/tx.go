@@ -1,0 +1,118 @@
+package conn
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+)
+
+// ownTx is a transaction on the conn's own session. It is embedded in the conn:
+// there is one at a time, so that wrapping it costs nothing. It is wrapped so
+// that its statements stay where it is, whatever context they bear.
+type ownTx struct {
+	c     *conn
+	inner driver.Tx
+}
+
+var _ driver.Tx = (*ownTx)(nil)
+
+func (t *ownTx) Commit() error {
+	inner := t.inner
+	t.inner = nil
+	return inner.Commit()
+}
+
+func (t *ownTx) Rollback() error {
+	inner := t.inner
+	t.inner = nil
+	return inner.Rollback()
+}
+
+// lockTx is a transaction on a lock's session, begun under the lock's context.
+type lockTx struct {
+	c     *conn
+	lock  *Lock
+	inner driver.Tx
+	gate  gate  // one statement at a time inside the transaction
+	dead  error // guarded by the session's io: why it ended before its owner ended it
+}
+
+var _ driver.Tx = (*lockTx)(nil)
+
+func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driver.Tx, error) {
+	t := &lockTx{c: c, lock: sc.lock}
+	err := sc.run(ctx, "a transaction", true, func(ctx context.Context, s *session) error {
+		inner, err := s.phys.begin(ctx, opts)
+		if err == nil {
+			t.inner = inner
+			s.tx = t
+		}
+		return err
+	})
+	if err != nil {
+		return nil, neverBad(ctx, err)
+	}
+	c.tx = t
+	return t, nil
+}
+
+// Commit commits only while the lock is held: it runs on the lock's session,
+// which died, and the transaction with it, if the lock was lost.
+func (t *lockTx) Commit() error {
+	sent := false
+	err := t.end(func(ctx context.Context, s *session) error {
+		sent = true
+		err := t.inner.Commit()
+		if err != nil && s.pg == nil && !s.dead() {
+			// A COMMIT that MySQL refuses leaves the transaction open;
+			// PostgreSQL's ends it whatever it answers.
+			_ = s.Exec(ctx, "ROLLBACK")
+		}
+		return err
+	})
+	if sent && errors.Is(err, ErrLost) {
+		return fault(t.lock.key, "the connection ended while COMMIT was under way: look at the data to learn whether it took effect", ErrOutcomeUnknown, err)
+	}
+	return err
+}
+
+func (t *lockTx) Rollback() error {
+	return t.end(func(context.Context, *session) error { return t.inner.Rollback() })
+}
+
+// end runs the transaction's last call and gives the session free.
+func (t *lockTx) end(last func(context.Context, *session) error) error {
+	t.c.tx = nil
+	ctx := context.Background()
+	err := scope{lock: t.lock, tx: t}.call(ctx, func(ctx context.Context, s *session) error {
+		s.tx = nil
+		return last(ctx, s)
+	})
+	t.lock.gate.leave()
+	return neverBad(ctx, err)
+}
+
+// endWork closes what is open on the session and tells whether that was a
+// transaction. The caller holds io, and looks afterwards whether the session
+// is dead.
+func (s *session) endWork(reason error) (openTx bool) {
+	if s.rows != nil {
+		s.rows.shut(reason)
+	}
+	if t := s.tx; t != nil {
+		openTx = true
+		s.tx, t.dead = nil, reason
+		_, _ = s.do(context.Background(), func(context.Context) error { return t.inner.Rollback() })
+	}
+	s.mu.Lock()
+	leftover := s.scrub.tx
+	s.scrub.tx = false
+	s.mu.Unlock()
+	if s.pg != nil && !s.pg.IsClosed() {
+		leftover = s.pg.PgConn().TxStatus() != 'I'
+	}
+	if leftover {
+		_, _ = s.do(context.Background(), func(ctx context.Context) error { return s.Exec(ctx, "ROLLBACK") })
+	}
+	return openTx
+}

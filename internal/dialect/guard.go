@@ -1,0 +1,72 @@
+package dialect
+
+import (
+	"database/sql/driver"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/lockdb/lockdb/internal/sqlscan"
+)
+
+func (mysqlDialect) Guard(query string, args []driver.NamedValue, held Name) Verdict {
+	v := guard(sqlscan.MySQL, query, "RELEASE_ALL_LOCKS", func(c sqlscan.Call) bool {
+		return c.MayReleaseName(held.text, args)
+	})
+	// A word too many costs a ROLLBACK of nothing.
+	v.MayBegin = v.MayLock || containsFold(query, "begin") || containsFold(query, "transaction") || containsFold(query, "autocommit")
+	return v
+}
+
+// Guard leaves MayBegin to the protocol, which tells.
+func (postgresDialect) Guard(query string, args []driver.NamedValue, held Name) Verdict {
+	args = withoutOptions(args)
+	return guard(sqlscan.Postgres, query, "DISCARD ALL or pg_advisory_unlock_all", func(c sqlscan.Call) bool {
+		if held.space == spacePair {
+			class, object := held.halves()
+			return c.MayReleasePair(class, object, args)
+		}
+		return c.MayReleaseID(held.id, args)
+	})
+}
+
+func guard(d sqlscan.Dialect, query, all string, mayRelease func(sqlscan.Call) bool) Verdict {
+	found := sqlscan.Scan(d, query)
+	v := Verdict{MayLock: found.Has(sqlscan.MayLock)}
+	switch {
+	case found.Has(sqlscan.DropsAll):
+		v.Refuse = all
+	case found.Has(sqlscan.MayUnlock):
+		for c := range sqlscan.Calls(d, query) {
+			if mayRelease(c) {
+				v.Refuse = "a release of a lock that is, or may be, this one"
+			}
+		}
+	}
+	return v
+}
+
+// withoutOptions leaves out what pgx takes as leading arguments besides the
+// statement's own. A rewriter changes text and arguments: they are not known.
+func withoutOptions(args []driver.NamedValue) []driver.NamedValue {
+	for len(args) > 0 {
+		switch args[0].Value.(type) {
+		case pgx.QueryExecMode, pgx.QueryResultFormats, pgx.QueryResultFormatsByOID:
+			args = args[1:]
+		case pgx.QueryRewriter:
+			return nil
+		default:
+			return args
+		}
+	}
+	return args
+}
+
+func containsFold(s, lower string) bool {
+	for i := 0; i+len(lower) <= len(s); i++ {
+		if strings.EqualFold(s[i:i+len(lower)], lower) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,164 @@
+package dialect
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/lockdb/lockdb/internal/lockkey"
+)
+
+// MySQL speaks to MySQL, MariaDB and servers that follow them.
+var MySQL Dialect = mysqlDialect{}
+
+type mysqlDialect struct{}
+
+func (mysqlDialect) Name() string { return "mysql" }
+
+func (mysqlDialect) Resolve(namespace, key string) (Name, error) {
+	name, err := lockkey.Name(namespace, key)
+	return Name{space: spaceText, text: name}, err
+}
+
+// Open sets the server's idle limits. wait_timeout has whole seconds and ends
+// an idle session, in a transaction too; net_write_timeout ends one whose
+// client has stopped reading a result. A server that lacks one of them (it
+// says 1193) keeps its own.
+func (mysqlDialect) Open(ctx context.Context, q Querier, ttl time.Duration) (Server, error) {
+	secs := strconv.Itoa(int((ttl + time.Second - 1) / time.Second))
+	for _, variable := range []string{"wait_timeout", "net_write_timeout"} {
+		if err := q.Exec(ctx, "SET SESSION "+variable+" = "+secs); err != nil && !mysqlAnswered(err) {
+			return Server{}, fmt.Errorf("set %s: %w", variable, err)
+		}
+	}
+	row, err := q.QuerySimple(ctx, "SELECT CONNECTION_ID(), VERSION()")
+	if err != nil {
+		return Server{}, fmt.Errorf("ask for the connection's id: %w", err)
+	}
+	if len(row) != 2 {
+		return Server{}, errors.New("the server did not tell the connection's id")
+	}
+	id, err := integer(row[0])
+	if err != nil {
+		return Server{}, fmt.Errorf("the connection's id: %w", err)
+	}
+	return Server{SessionID: id, Version: text(row[1])}, nil
+}
+
+func (d mysqlDialect) Try(ctx context.Context, q Querier, n Name) (bool, error) {
+	return d.getLock(ctx, q, n, "0")
+}
+
+// Wait rounds the slice up to whole seconds: MySQL rounds a fraction, to
+// either side, and 0 would not wait at all.
+//
+// KILL QUERY breaks the wait off with 1317, in MariaDB with NULL; like the
+// passing of the time it leaves the session without the lock.
+func (d mysqlDialect) Wait(ctx context.Context, q Querier, n Name, slice time.Duration) (bool, error) {
+	granted, err := d.getLock(ctx, q, n, strconv.Itoa(max(1, int((slice+time.Second-1)/time.Second))))
+	var e *mysql.MySQLError
+	if errors.Is(err, ErrNull) || errors.As(err, &e) && e.Number == 1317 { // ER_QUERY_INTERRUPTED
+		return false, nil
+	}
+	return granted, err
+}
+
+// getLock sends the name as a literal: a placeholder costs go-sql-driver two
+// more round trips, and lockkey's alphabet is safe in every sql_mode.
+func (mysqlDialect) getLock(ctx context.Context, q Querier, n Name, seconds string) (bool, error) {
+	row, err := q.QueryRow(ctx, "SELECT GET_LOCK('"+n.text+"', "+seconds+")")
+	if err != nil {
+		return false, err
+	}
+	if len(row) != 1 {
+		return false, errors.New("GET_LOCK gave no row")
+	}
+	granted, null := truth(row[0])
+	if null {
+		return false, ErrNull
+	}
+	return granted, nil
+}
+
+// Release takes RELEASE_LOCK's 1 for yes; 0 (another session's) and NULL
+// (nobody's) both mean that this session did not hold it.
+func (mysqlDialect) Release(ctx context.Context, q Querier, n Name) (bool, error) {
+	row, err := q.QueryRow(ctx, "SELECT RELEASE_LOCK('"+n.text+"')")
+	if err != nil {
+		return false, err
+	}
+	if len(row) != 1 {
+		return false, errors.New("RELEASE_LOCK gave no row")
+	}
+	released, _ := truth(row[0])
+	return released, nil
+}
+
+func (mysqlDialect) ReleaseAll(ctx context.Context, q Querier) error {
+	_, err := q.QueryRow(ctx, "SELECT RELEASE_ALL_LOCKS()")
+	return err
+}
+
+func (mysqlDialect) Holder(ctx context.Context, q Querier, n Name) (string, error) {
+	row, err := q.QueryRow(ctx, "SELECT IS_USED_LOCK('"+n.text+"')")
+	if err != nil || len(row) != 1 || row[0] == nil {
+		return "", err
+	}
+	id, err := integer(row[0])
+	if err != nil {
+		return "", err
+	}
+	holder := "connection " + strconv.FormatInt(id, 10)
+	// Without the PROCESS privilege only the own account's sessions show.
+	row, err = q.QuerySimple(ctx, "SELECT USER, HOST FROM information_schema.PROCESSLIST WHERE ID = "+strconv.FormatInt(id, 10))
+	if err != nil || len(row) != 2 {
+		return holder, nil //nolint:nilerr // the id alone is an answer
+	}
+	return holder + " of " + text(row[0]) + "@" + text(row[1]), nil
+}
+
+// mysqlAnswered reports whether err is the server's own answer.
+func mysqlAnswered(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e)
+}
+
+func (mysqlDialect) Classify(err error) Class {
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return ClassOther
+	}
+	switch e.Number {
+	case 3058, 1213: // ER_USER_LOCK_DEADLOCK; MariaDB has only ER_LOCK_DEADLOCK
+		return ClassDeadlock
+	case 1040, 1203, 1226: // ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_USER_LIMIT_REACHED
+		return ClassServerFull
+	case 1053, 1927, 4031: // shutdown, MariaDB's connection killed, closed for inactivity
+		return ClassGone
+	}
+	return ClassServer
+}
+
+func integer(v driver.Value) (int64, error) {
+	switch v := v.(type) {
+	case int64:
+		return v, nil
+	case uint64:
+		return int64(v), nil
+	case int32:
+		return int64(v), nil
+	case uint32:
+		return int64(v), nil
+	case []byte:
+		return strconv.ParseInt(string(v), 10, 64)
+	case string:
+		return strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+	}
+	return 0, fmt.Errorf("%T is not an integer", v)
+}

@@ -1,0 +1,208 @@
+package dialect
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/lockdb/lockdb/internal/lockkey"
+)
+
+// Postgres speaks to PostgreSQL.
+var Postgres Dialect = postgresDialect{}
+
+type postgresDialect struct{}
+
+func (postgresDialect) Name() string { return "postgres" }
+
+func (postgresDialect) Resolve(namespace, key string) (Name, error) {
+	id, err := lockkey.ID(namespace, key)
+	return AdvisoryID(id), err
+}
+
+// Open asks and sets in one query. idle_session_timeout is new in 14 and
+// client_connection_check_interval in 14 on some systems only: pg_settings
+// tells what there is, and a server that refuses a value gets the rest without it.
+func (d postgresDialect) Open(ctx context.Context, q Querier, ttl time.Duration) (Server, error) {
+	server, err := d.open(ctx, q, ttl, true)
+	if err != nil && d.Classify(err) == ClassServer {
+		server, err = d.open(ctx, q, ttl, false)
+	}
+	return server, err
+}
+
+func (postgresDialect) open(ctx context.Context, q Querier, ttl time.Duration, network bool) (Server, error) {
+	ms := strconv.FormatInt(ttl.Milliseconds(), 10)
+	// A dead peer must be noticed within the TTL: one probe a second once
+	// half of it has passed in silence.
+	idle := max(1, int(ttl.Seconds()/2))
+	probes := max(1, int(ttl.Seconds())-idle-1)
+	settings := []string{"idle_session_timeout=" + ms, "idle_in_transaction_session_timeout=" + ms}
+	if network {
+		settings = append(settings,
+			"tcp_keepalives_idle="+strconv.Itoa(idle),
+			"tcp_keepalives_interval=1",
+			"tcp_keepalives_count="+strconv.Itoa(probes),
+			"tcp_user_timeout="+ms,
+			"client_connection_check_interval="+strconv.FormatInt(max(100, ttl.Milliseconds()/3), 10))
+	}
+	values := make([]string, len(settings))
+	for i, s := range settings {
+		name, value, _ := strings.Cut(s, "=")
+		values[i] = "('" + name + "', '" + value + "')"
+	}
+	row, err := q.QuerySimple(ctx, "SELECT pg_backend_pid(), version(), pg_is_in_recovery(), "+
+		"(SELECT count(set_config(s.name, v.value, false)) FROM pg_settings s JOIN (VALUES "+
+		strings.Join(values, ", ")+") AS v(name, value) ON v.name = s.name)")
+	if err != nil {
+		return Server{}, fmt.Errorf("prepare the session: %w", err)
+	}
+	if len(row) != 4 {
+		return Server{}, errors.New("the server did not tell what it is")
+	}
+	id, err := integer(row[0])
+	if err != nil {
+		return Server{}, fmt.Errorf("the backend's pid: %w", err)
+	}
+	server := Server{SessionID: id, Version: text(row[1])}
+	standby, _ := truth(row[2])
+	pid := q.HandshakePID()
+	switch {
+	case strings.Contains(server.Version, "CockroachDB"):
+		server.Unsupported = "CockroachDB grants pg_advisory_lock to everyone"
+	case standby:
+		server.Unsupported = "the server is a hot standby, whose advisory locks exclude nobody on the primary: connect to the primary"
+	case pid != 0 && int64(pid) != id:
+		server.Pooler = true
+		server.Unsupported = fmt.Sprintf("a connection pooler stands before the server (the handshake's pid %d is not the backend's pid %d), "+
+			"and in transaction mode it gives the lock's session to others: connect to the server directly, or set lockdb_pooler=session if the pooler runs in session mode", pid, id)
+	}
+	return server, nil
+}
+
+// Try is prepared by pgx on a session's first use, then one round trip: the
+// cheapest form there is.
+func (postgresDialect) Try(ctx context.Context, q Querier, n Name) (bool, error) {
+	return pgCall(ctx, q, "pg_try_advisory_lock", n)
+}
+
+// Wait sends the timeout and the lock as one message, which is one implicit
+// transaction: lock_timeout falls back at its end. A blocked pg_advisory_lock
+// holds a snapshot, hence the slices. A lock can have been granted although
+// the server reported the timeout, so the server is asked.
+func (d postgresDialect) Wait(ctx context.Context, q Querier, n Name, slice time.Duration) (bool, error) {
+	err := q.Exec(ctx, "SET LOCAL lock_timeout = "+strconv.FormatInt(max(1, slice.Milliseconds()), 10)+
+		"; SELECT pg_advisory_lock("+pgArgs(n)+")")
+	if err == nil {
+		return true, nil
+	}
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || e.Code != "55P03" && e.Code != "57014" { // lock_not_available, query_canceled
+		return false, err
+	}
+	return d.holds(ctx, q, n)
+}
+
+// holds asks for the own session's locks. A bigint's halves and a pair's
+// members stand in the same columns; objsubid tells them apart.
+func (postgresDialect) holds(ctx context.Context, q Querier, n Name) (bool, error) {
+	row, err := q.QuerySimple(ctx, "SELECT 1 FROM pg_locks WHERE pid = pg_backend_pid() AND granted AND "+pgLocksWhere(n)+" LIMIT 1")
+	return row != nil, err
+}
+
+func (postgresDialect) Release(ctx context.Context, q Querier, n Name) (bool, error) {
+	return pgCall(ctx, q, "pg_advisory_unlock", n)
+}
+
+func (postgresDialect) ReleaseAll(ctx context.Context, q Querier) error {
+	_, err := q.QueryRow(ctx, "SELECT pg_advisory_unlock_all()")
+	return err
+}
+
+func (postgresDialect) Holder(ctx context.Context, q Querier, n Name) (string, error) {
+	row, err := q.QuerySimple(ctx, "SELECT l.pid, coalesce(a.usename, ''), coalesce(a.client_addr::text, 'local'), coalesce(a.application_name, ''), "+
+		"coalesce(to_char(a.backend_start, 'YYYY-MM-DD HH24:MI:SS TZ'), '') "+
+		"FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.granted AND "+pgLocksWhere(n)+" LIMIT 1")
+	if err != nil || len(row) != 5 {
+		return "", err
+	}
+	pid, err := integer(row[0])
+	if err != nil {
+		return "", err
+	}
+	holder := fmt.Sprintf("pid %d of %s@%s", pid, text(row[1]), text(row[2]))
+	if app := text(row[3]); app != "" {
+		holder += ", application " + strconv.Quote(app)
+	}
+	if since := text(row[4]); since != "" {
+		holder += ", connected since " + since
+	}
+	return holder, nil
+}
+
+func (postgresDialect) Classify(err error) Class {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return ClassOther
+	}
+	switch e.Code {
+	case "40P01":
+		return ClassDeadlock
+	case "53300":
+		return ClassServerFull
+	case "53200":
+		return ClassLockTable
+	case "57P01", "57P02", "57P03", "57P05", "25P03": // shutdown, crash, starting, idle session, idle in transaction
+		return ClassGone
+	}
+	if strings.HasPrefix(e.Code, "08") {
+		return ClassGone
+	}
+	return ClassServer
+}
+
+// pgCall calls a function alone in its SELECT: the planner may evaluate it
+// twice in a larger query.
+func pgCall(ctx context.Context, q Querier, function string, n Name) (bool, error) {
+	var row []driver.Value
+	var err error
+	if n.space == spacePair {
+		class, object := n.halves()
+		row, err = q.QueryRow(ctx, "SELECT "+function+"($1, $2)", int64(class), int64(object))
+	} else {
+		row, err = q.QueryRow(ctx, "SELECT "+function+"($1)", n.id)
+	}
+	if err != nil {
+		return false, err
+	}
+	if len(row) != 1 {
+		return false, errors.New(function + " gave no row")
+	}
+	yes, _ := truth(row[0])
+	return yes, nil
+}
+
+func pgArgs(n Name) string {
+	if n.space == spacePair {
+		class, object := n.halves()
+		return strconv.Itoa(int(class)) + ", " + strconv.Itoa(int(object))
+	}
+	return strconv.FormatInt(n.id, 10)
+}
+
+func pgLocksWhere(n Name) string {
+	class, object := n.halves()
+	subid := "1"
+	if n.space == spacePair {
+		subid = "2"
+	}
+	return "locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())" +
+		" AND classid = " + strconv.FormatUint(uint64(uint32(class)), 10) +
+		" AND objid = " + strconv.FormatUint(uint64(uint32(object)), 10) + " AND objsubid = " + subid
+}

@@ -1,0 +1,50 @@
+package lockctx
+
+import "github.com/lockdb/lockdb/conn"
+
+// The errors that callers can tell apart with errors.Is. What lockdb returns
+// also matches the driver's error or the context's below it, if there is one
+// (errors.As to *mysql.MySQLError or *pgconn.PgError works).
+var (
+	// ErrNotAcquired occurs when the lock is held by someone else and the
+	// time to wait, TryAcquire's or WithTimeout's, is over. Nothing is held.
+	ErrNotAcquired = conn.ErrNotAcquired
+
+	// ErrLost occurs when a lock ended without Close: the server ended its
+	// session, the connection broke, or no sign of life came from the server
+	// within the TTL. It is the cause of the lock's context, and the error of
+	// Close, Err, and of statements and commits under the context. An open
+	// transaction has been rolled back by the server, or will be.
+	ErrLost = conn.ErrLost
+
+	// ErrReleased occurs on use of a lock after its Close: it is the cause of
+	// the lock's context then, and the error of statements and commits under
+	// it. Close itself returns an error that matches it if a transaction was
+	// open, which was rolled back.
+	ErrReleased = conn.ErrReleased
+
+	// ErrDeadlock occurs when the server found that two sessions wait for
+	// locks that the other holds, and chose this one to fail. The lock asked
+	// for is not held; locks acquired before still are.
+	ErrDeadlock = conn.ErrDeadlock
+
+	// ErrBusy occurs when a statement under a lock's context has waited the
+	// busy timeout (lockdb_busy_timeout, 5 s) while a result set or a
+	// transaction under the same lock stayed open. The lock is still held.
+	ErrBusy = conn.ErrBusy
+
+	// ErrUnsupported occurs where session locks would not exclude (a pooler in
+	// transaction mode, a standby), when an option does not fit the server,
+	// and when a statement under a lock's context would drop the lock. The
+	// message says what to do instead. The state of locks is unchanged.
+	ErrUnsupported = conn.ErrUnsupported
+
+	// ErrClosed occurs when the *sql.DB is closed: for those who wait for a
+	// lock, and when a lock is closed afterwards.
+	ErrClosed = conn.ErrClosed
+
+	// ErrOutcomeUnknown occurs, together with ErrLost, when the connection
+	// ended while COMMIT was under way: the transaction may have taken effect
+	// or not. Look at the data to learn it.
+	ErrOutcomeUnknown = conn.ErrOutcomeUnknown
+)

@@ -1,0 +1,57 @@
+package lockctx
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/lockdb/lockdb/conn"
+)
+
+// Lock is a lock that this process holds until Close. It is safe for concurrent
+// use.
+type Lock = conn.Lock
+
+// FromContext returns the innermost lock whose context ctx is or derives from.
+func FromContext(ctx context.Context) (*Lock, bool) { return conn.FromContext(ctx) }
+
+// Acquire waits for the lock named key and returns it.
+//
+// db must have been opened by lockdb (sql.Open("lockdb", dsn), or sql.OpenDB
+// with driver.OpenConnector), possibly below another wrapper. key is any
+// non-empty string of at most 64 KiB; two keys name the same lock if and only
+// if they are equal. The lock has a server session of its own, outside the
+// pool of db: Acquire needs no slot of it, however many locks are held.
+//
+// ctx bounds the wait and is the parent of the lock's Context, as with BeginTx;
+// to bound only the wait use WithTimeout. The end of ctx does not release the
+// lock, since work may still be under way: always Close it.
+//
+// If ctx ends first, the error matches ctx.Err() and says who holds the lock.
+// Other errors: ErrNotAcquired (WithTimeout), ErrDeadlock, ErrUnsupported,
+// ErrClosed, or the driver's. On any error nothing is held.
+func Acquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*Lock, error) {
+	req, err := request(key, opts)
+	if err != nil {
+		return nil, err
+	}
+	return acquire(ctx, db, req)
+}
+
+// TryAcquire is Acquire without the wait: if someone else holds the lock it
+// returns ErrNotAcquired at once. WithTimeout has no effect on it.
+func TryAcquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*Lock, error) {
+	req, err := request(key, opts)
+	if err != nil {
+		return nil, err
+	}
+	req.Try = true
+	return acquire(ctx, db, req)
+}
+
+func acquire(ctx context.Context, db *sql.DB, req conn.Request) (*Lock, error) {
+	keeper, err := conn.KeeperOf(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	return keeper.Acquire(ctx, req)
+}

@@ -1,0 +1,61 @@
+package lockctx
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockdb/lockdb/conn"
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// Option changes how a lock is acquired.
+type Option func(*conn.Request) error
+
+// WithTimeout bounds the wait for the lock: after d, Acquire returns
+// ErrNotAcquired. 0 means not to wait at all, like TryAcquire; a negative d is
+// an error. Without it only the context bounds the wait. The meaning is the
+// same, to the millisecond, on every server.
+func WithTimeout(d time.Duration) Option {
+	return func(r *conn.Request) error {
+		if d < 0 {
+			return fmt.Errorf("lockdb: WithTimeout(%v) is negative: leave it out to wait for as long as the context lasts", d)
+		}
+		r.Timeout, r.Try = d, d == 0
+		return nil
+	}
+}
+
+// AdvisoryID takes PostgreSQL's advisory lock of that bigint instead of the
+// one that the key's hash names, to meet code that calls pg_advisory_lock(id).
+// The key stays the lock's name in messages. On MySQL and MariaDB, where the
+// key itself is the name, Acquire returns ErrUnsupported.
+func AdvisoryID(id int64) Option {
+	return advisory(dialect.AdvisoryID(id))
+}
+
+// AdvisoryPair is AdvisoryID for pg_advisory_lock(class, id), which is a key
+// space of its own.
+func AdvisoryPair(class, id int32) Option {
+	return advisory(dialect.AdvisoryPair(class, id))
+}
+
+func advisory(name dialect.Name) Option {
+	return func(r *conn.Request) error {
+		if r.Name != nil && *r.Name != name {
+			return errors.New("lockdb: give AdvisoryID or AdvisoryPair once")
+		}
+		r.Name = &name
+		return nil
+	}
+}
+
+func request(key string, opts []Option) (conn.Request, error) {
+	req := conn.Request{Key: key}
+	for _, opt := range opts {
+		if err := opt(&req); err != nil {
+			return req, err
+		}
+	}
+	return req, nil
+}
