@@ -204,7 +204,7 @@ func (k *Keeper) install(r *room, w *waiter, s *session, t tenure) (*Lock, error
 	if !s.enter(l) {
 		k.mu.Unlock()
 		k.locksHeld.Add(-1)
-		return nil, fault(w.key, "", ErrLost, errPeerClosed)
+		return nil, fault(w.key, "", errAcquire, errPeerClosed)
 	}
 	r.busy, r.holder = false, l
 	k.locks[l] = struct{}{}

@@ -198,7 +198,7 @@ func (k *Keeper) whoHas(r *room) string {
 func (k *Keeper) look(r *room, s *session) {
 	_ = s.io.lock(context.Background())
 	var seen string
-	stop := s.bound(grace)
+	stop := s.bound(cleanupBound)
 	_, _ = s.do(context.Background(), func(ctx context.Context) (err error) {
 		seen, err = k.dialect.Holder(ctx, &s.phys, r.name)
 		return err

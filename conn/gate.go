@@ -56,7 +56,7 @@ func (g *gate) enter(ctx context.Context, what string, patience time.Duration) (
 			if occupant := g.occupant(); occupant != "" {
 				return occupant, g.withdraw(place, w, ErrBusy)
 			}
-			timer.Reset(patience)
+			timer.Reset(max(patience, 10*time.Millisecond))
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package conn
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -74,6 +74,10 @@ func (s *session) tick() {
 
 // keepAlive pings, under io, which it releases. Whatever happens, at the
 // deadline the lock is lost.
+//
+// An open result set is read ahead first. As long as there is more of it the
+// session is busy with a statement, and like any such it is left to TCP
+// keep-alive; reading keeps the server from taking the client for stuck.
 func (s *session) keepAlive(left time.Duration) {
 	ttl := s.keeper.opts.TTL
 	overdue := fmt.Errorf("no sign of life from the server for %v (lockdb_ttl is %v)", s.keeper.deadline(), ttl)
@@ -82,21 +86,28 @@ func (s *session) keepAlive(left time.Duration) {
 		s.lose(overdue)
 		return
 	}
-	expiry := time.AfterFunc(left, func() { s.lose(overdue) })
-	defer expiry.Stop()
-	if s.rows != nil && !s.rows.readAhead() {
+	if s.rows != nil && !s.rows.readAhead(ttl/12) {
 		s.io.unlock()
-		s.again(min(ttl/12, left))
+		if s.sock != nil {
+			s.postpone()
+		}
+		s.again(min(ttl/6, left))
 		return
 	}
+	expiry := time.AfterFunc(left, func() { s.lose(overdue) })
+	defer expiry.Stop()
 	dead, err := s.do(context.Background(), s.ping)
 	s.io.unlock()
-	if err != nil {
-		dead = true // ping answers even in an aborted transaction
-	}
-	if dead {
-		s.lose(fmt.Errorf("the keep-alive failed: %w", errors.Join(errPeerClosed, err)))
+	if dead || err != nil { // a ping answers even in an aborted transaction
+		s.lose(fmt.Errorf("the keep-alive failed: %w", cmp.Or(err, errPeerClosed)))
 		return
 	}
 	s.again(ttl / 3)
+}
+
+// postpone moves the deadline: what the server is busy with goes on.
+func (s *session) postpone() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deadline = max(s.deadline, monotime.Now()+s.keeper.deadline())
 }

@@ -41,8 +41,9 @@ type Keeper struct {
 	queue    []*sessionOrder // who waits for a session, first come first served
 	rooms    map[dialect.Name]*room
 	locks    map[*Lock]struct{}
-	db       *sql.DB // Lock.DB, opened at first need
 
+	dbOnce    sync.Once // opens db, which is Lock.DB
+	db        *sql.DB
 	closeOnce sync.Once
 }
 
@@ -89,14 +90,7 @@ func (k *Keeper) spawn(f func()) {
 
 // sessionDB is the *sql.DB of Lock.DB.
 func (k *Keeper) sessionDB() *sql.DB {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.db == nil {
-		k.db = sql.OpenDB(sessionConnector{k})
-		if k.closing {
-			_ = k.db.Close()
-		}
-	}
+	k.dbOnce.Do(func() { k.db = sql.OpenDB(sessionConnector{k}) })
 	return k.db
 }
 
@@ -105,7 +99,6 @@ func (k *Keeper) close() {
 	k.closeOnce.Do(func() {
 		k.mu.Lock()
 		k.closing = true
-		db := k.db
 		locks := make([]*Lock, 0, len(k.locks))
 		for l := range k.locks {
 			locks = append(locks, l)
@@ -119,9 +112,7 @@ func (k *Keeper) close() {
 			wg.Go(func() { _ = l.shut(ErrClosed) })
 		}
 		wg.Wait()
-		if db != nil {
-			_ = db.Close()
-		}
+		_ = k.sessionDB().Close()
 		for {
 			k.mu.Lock()
 			sessions := make([]*session, 0, len(k.sessions))

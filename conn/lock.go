@@ -21,7 +21,8 @@ type Lock struct {
 	since  time.Time
 	tenure tenure
 
-	// gate lets one statement at a time onto the session.
+	// gate lets one statement at a time onto the session; a transaction has
+	// a gate of its own inside.
 	gate gate
 
 	once     sync.Once // close
@@ -30,6 +31,7 @@ type Lock struct {
 	mu    sync.Mutex // guards what follows; no I/O and no callback under it
 	state lockState
 	err   error // not nil unless held
+	tx    *lockTx
 }
 
 // lockState is where a lock stands.
@@ -104,8 +106,11 @@ func (l *Lock) Conn(ctx context.Context) (*sql.Conn, error) {
 		return nil, err
 	}
 	err = c.Raw(func(dc any) error {
-		dc.(*conn).bound = l
-		return nil
+		ours, err := facade(dc)
+		if err == nil {
+			ours.bound = l
+		}
+		return err
 	})
 	if err != nil {
 		_ = c.Close()
@@ -139,13 +144,13 @@ func (l *Lock) release(reason error) error {
 	if !l.to(stateClosing, gone) {
 		return l.Err()
 	}
-	l.gate.close(gone)
+	l.closeGates(gone)
 	s, patience := l.sess, l.keeper.opts.BusyTimeout
 	if !s.io.lockWithin(patience) {
 		l.ctx.endWith(gone)
 		return l.finish(s, fmt.Errorf("a statement was still running after %v: its session was closed, and the lock with it", patience))
 	}
-	stop := s.bound(patience)
+	stop := s.bound(cleanupBound)
 	openTx := s.endWork(gone)
 	stop()
 	l.ctx.endWith(gone)
@@ -184,10 +189,28 @@ func (l *Lock) lost(cause error) {
 	if !l.to(stateLost, err) {
 		return
 	}
-	l.gate.close(err)
+	l.closeGates(err)
 	l.ctx.endWith(err)
 	l.keeper.vacate(l)
 	l.keeper.event(Event{Kind: EventLost, Key: l.key, Session: l.sess.server.SessionID, Duration: time.Since(l.since), Err: err})
+}
+
+// closeGates refuses statements, in an open transaction too.
+func (l *Lock) closeGates(err error) {
+	l.gate.close(err)
+	l.mu.Lock()
+	tx := l.tx
+	l.mu.Unlock()
+	if tx != nil {
+		tx.gate.close(err)
+	}
+}
+
+// setTx records the open transaction, for closeGates.
+func (l *Lock) setTx(tx *lockTx) {
+	l.mu.Lock()
+	l.tx = tx
+	l.mu.Unlock()
 }
 
 // check tells whether statements may run under the lock. The caller holds io:

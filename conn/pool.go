@@ -95,11 +95,10 @@ func (k *Keeper) open() {
 // put gives a free session to the next who waits for one, or keeps it, or
 // closes it. The caller does not hold its io.
 func (k *Keeper) put(s *session) {
-	if s.isClosed() {
-		return
-	}
 	k.mu.Lock()
 	switch {
+	case s.isClosed(): // in the same critical section as what keeps it: lose takes it out again
+		k.mu.Unlock()
 	case len(k.queue) > 0:
 		k.queue[0].ready <- sessionAnswer{s: s}
 		k.queue = k.queue[1:]

@@ -8,8 +8,8 @@ import (
 )
 
 // readAheadLimit bounds what the keeper holds of one result set, in bytes as
-// counted by sizeOf. A larger one that its owner leaves open cannot be read to
-// its end, so its session cannot be pinged.
+// counted by sizeOf. Of a larger one that its owner leaves open the server has
+// the rest to send, and ends the session when it has waited for the TTL.
 const readAheadLimit = 64 << 20
 
 // resultSet is what was read ahead of one result set.
@@ -22,8 +22,8 @@ type resultSet struct {
 
 // readAhead reads the result sets to their end, so that the connection is free
 // to be pinged while the owner takes his time. It returns false if there is
-// more than may be held.
-func (r *rows) readAhead() bool {
+// more than may be held, or than comes within d.
+func (r *rows) readAhead(d time.Duration) bool {
 	if r.inner == nil {
 		return true
 	}
@@ -38,7 +38,7 @@ func (r *rows) readAhead() bool {
 			size += sizeOf(row)
 		}
 	}
-	for size < readAheadLimit {
+	for until := time.Now().Add(d); size < readAheadLimit && time.Now().Before(until); {
 		set := &r.ahead[len(r.ahead)-1]
 		if !set.complete {
 			row := make([]driver.Value, len(set.columns))

@@ -49,21 +49,24 @@ func (k *Keeper) release(l *Lock) error {
 		k.event(Event{Kind: EventLost, Key: l.key, Session: s.server.SessionID, Duration: time.Since(l.since), Err: err})
 		return err
 	}
-	l.to(stateReleased, l.Err())
-	k.event(Event{Kind: EventReleased, Key: l.key, Session: s.server.SessionID, Duration: time.Since(l.since)})
+	if l.to(stateReleased, l.Err()) {
+		k.event(Event{Kind: EventReleased, Key: l.key, Session: s.server.SessionID, Duration: time.Since(l.since)})
+	} else {
+		err = l.Err() // the session was lost at the same moment
+	}
 	if w != nil {
 		k.admit(r, w, s, t)
 	} else {
 		k.giveUp(r, s)
 	}
-	return nil
+	return err
 }
 
 // releaseAt gives a lock back to the server, and whatever else a holder left on
 // the session. An answer that does not come in time is no answer: the caller
 // then destroys the session, and the lock with it. Under io.
 func (k *Keeper) releaseAt(s *session, name dialect.Name) error {
-	defer s.bound(k.opts.BusyTimeout)()
+	defer s.bound(cleanupBound)()
 	all := s.mustScrub()
 	released := false
 	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {

@@ -51,6 +51,10 @@ type scrub struct {
 	tx    bool // a transaction begun as SQL text
 }
 
+// cleanupBound bounds what is done on a session without a caller's context:
+// closing, rolling back, releasing. Then its socket is closed.
+const cleanupBound = 5 * time.Second
+
 // errPeerClosed is what the socket watch and a dead connection tell.
 var errPeerClosed = errors.New("the server closed the connection")
 
@@ -239,7 +243,7 @@ func (s *session) closeInner() {
 	if s.watch != nil {
 		s.watch.Stop()
 	}
-	stop := s.bound(s.keeper.opts.BusyTimeout)
+	stop := s.bound(cleanupBound)
 	_ = s.dc.Close()
 	stop()
 	s.io.unlock()

@@ -46,6 +46,7 @@ func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driv
 		if err == nil {
 			t.inner = inner
 			s.tx = t
+			sc.lock.setTx(t)
 		}
 		return err
 	})
@@ -80,14 +81,20 @@ func (t *lockTx) Rollback() error {
 	return t.end(func(context.Context, *session) error { return t.inner.Rollback() })
 }
 
+var errTxDone = errors.New("lockdb: the transaction has ended")
+
 // end runs the transaction's last call and gives the session free.
 func (t *lockTx) end(last func(context.Context, *session) error) error {
 	t.c.tx = nil
 	ctx := context.Background()
 	err := scope{lock: t.lock, tx: t}.call(ctx, func(ctx context.Context, s *session) error {
 		s.tx = nil
+		if s.rows != nil {
+			s.rows.shut(errTxDone)
+		}
 		return last(ctx, s)
 	})
+	t.lock.setTx(nil)
 	t.lock.gate.leave()
 	return neverBad(ctx, err)
 }
