@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -14,16 +13,12 @@ func launchPostgres() (*Server, error) {
 	if !ok {
 		return nil, Postgres.missing("postgres")
 	}
-	version, err := versionOf(postgres)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", Postgres, postgres, err)
-	}
 	who, err := unprivileged()
 	if err != nil {
 		return nil, err
 	}
 	prepare := func(dir string) error {
-		return cloneTemplate(Postgres, who, strings.TrimSpace(version), func(data string) []string {
+		return cloneTemplate(Postgres, who, postgres, func(data string) []string {
 			return []string{
 				filepath.Join(filepath.Dir(postgres), "initdb"), "-D", data, "-U", "postgres", "-A", "trust",
 				"-E", "UTF8", "--locale=C", "--no-sync", "--wal-segsize=1",

@@ -14,6 +14,8 @@ type account struct{}
 
 func unprivileged() (*account, error) { return nil, errUnix }
 
+func runDir() string { return "" }
+
 func (*account) own(string) error { return errUnix }
 
 func ownProcessGroup() *syscall.SysProcAttr { return nil }

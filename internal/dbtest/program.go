@@ -40,9 +40,3 @@ func compareVersions(a, b string) int {
 	}
 	return 1
 }
-
-// versionOf returns what the program says of its version.
-func versionOf(argv ...string) (string, error) {
-	out, err := exec.Command(argv[0], append(argv[1:], "--version")...).Output()
-	return string(out), err
-}

@@ -31,7 +31,7 @@ type supervised struct {
 
 // newSupervised makes a folder that belongs to who, and its supervisor.
 func newSupervised(k Kind, who *account) (*supervised, error) {
-	dir, err := os.MkdirTemp("", "lockdb-"+string(k)+"-")
+	dir, err := os.MkdirTemp(runDir(), "lockdb-"+string(k)+"-")
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,8 @@ func (p *supervised) supervise() error {
 		return err
 	}
 	p.cmd = exec.Command(self)
-	p.cmd.Env = append(os.Environ(), supervisorEnv+"="+string(spec))
+	p.cmd.Env = append(os.Environ(), supervisorEnv+"="+string(spec),
+		"GORACE=atexit_sleep_ms=0") // A program with the race detector lingers for a second otherwise.
 	p.cmd.Dir = "/"
 	p.cmd.SysProcAttr = ownProcessGroup()
 	if p.orders, err = p.cmd.StdinPipe(); err != nil {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // cacheDir keeps what is made once per machine: scripts/install-servers puts MySQL there, and
@@ -26,13 +25,18 @@ func cacheDir() (string, error) {
 }
 
 // cloneTemplate copies an initialised data folder to dst. The template is made on first use by initialise,
-// a command line that fills the folder it is given, and is kept for that version and command line.
-func cloneTemplate(k Kind, who *account, version string, initialise func(data string) []string, dst string) error {
+// a command line that fills the folder it is given, and is kept for that build of the server's program and
+// that command line.
+func cloneTemplate(k Kind, who *account, program string, initialise func(data string) []string, dst string) error {
 	cache, err := cacheDir()
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256([]byte(version + strings.Join(initialise(""), " ")))
+	build, err := os.Stat(program)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(fmt.Append(nil, program, build.Size(), build.ModTime().UnixNano(), initialise("")))
 	template := filepath.Join(cache, "templates", fmt.Sprintf("%s-%x", k, sum[:6]))
 	if _, err := os.Stat(template); errors.Is(err, fs.ErrNotExist) {
 		if err := makeTemplate(k, who, initialise, template); err != nil {
