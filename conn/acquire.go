@@ -41,8 +41,15 @@ func (k *Keeper) Acquire(ctx context.Context, req Request) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
+	if outer, ok := ctx.Value(k).(*Lock); ok && outer.Err() == nil {
+		return k.nest(ctx, outer, req, name)
+	}
 	k.everLocked.Store(true)
 	w := &waiter{key: req.Key, parent: ctx, since: time.Now()}
+	w.until, _ = ctx.Deadline()
+	if over := w.since.Add(req.Timeout); req.Timeout > 0 && (w.until.IsZero() || over.Before(w.until)) {
+		w.until = over
+	}
 
 	k.mu.Lock()
 	if k.closing {

@@ -39,6 +39,9 @@ func (k *Keeper) contend(r *room, s *session) {
 				continue
 			}
 		}
+		if k.impatient(r) {
+			k.look(r, s)
+		}
 		granted, dead, err := k.ask(context.Background(), s, func(ctx context.Context) (bool, error) {
 			return k.dialect.Wait(ctx, &s.phys, r.name, slice)
 		})
@@ -62,6 +65,19 @@ func (k *Keeper) contend(r *room, s *session) {
 			k.failOne(r, err)
 		}
 	}
+}
+
+// impatient tells whether the first in the queue will have given up before the
+// next look at who holds the lock.
+func (k *Keeper) impatient(r *room) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	front := r.queue.Front()
+	if r.seen != "" || front == nil {
+		return false
+	}
+	w := front.Value.(*waiter)
+	return !w.until.IsZero() && time.Until(w.until) < slice
 }
 
 // deliver gives a lock just granted on s to the first in the busy room's queue,
@@ -197,6 +213,10 @@ func (k *Keeper) whoHas(r *room) string {
 // look asks the server who holds the lock, for the errors of those who wait.
 func (k *Keeper) look(r *room, s *session) {
 	_ = s.io.lock(context.Background())
+	if s.inTx() { // the question would take part in the user's transaction
+		s.io.unlock()
+		return
+	}
 	var seen string
 	stop := s.bound(cleanupBound)
 	_, _ = s.do(context.Background(), func(ctx context.Context) (err error) {

@@ -78,14 +78,16 @@ func (k *Keeper) join() bool {
 }
 
 // spawn runs f on a goroutine of the keeper's. After close there is nothing
-// left for one to do.
-func (k *Keeper) spawn(f func()) {
-	if k.join() {
-		go func() {
-			defer k.running.Done()
-			f()
-		}()
+// left for one to do: then it returns false.
+func (k *Keeper) spawn(f func()) bool {
+	if !k.join() {
+		return false
 	}
+	go func() {
+		defer k.running.Done()
+		f()
+	}()
+	return true
 }
 
 // sessionDB is the *sql.DB of Lock.DB.

@@ -21,6 +21,12 @@ type Lock struct {
 	since  time.Time
 	tenure tenure
 
+	// A nested lock was acquired under another one's context: it lives on
+	// that one's session, at the gate of the outermost. If it is a re-entry,
+	// the server knows nothing of it.
+	outer   *Lock // nil if it is not nested
+	reentry bool
+
 	// gate lets one statement at a time onto the session; a transaction has
 	// a gate of its own inside.
 	gate gate
@@ -60,6 +66,12 @@ func (l *Lock) to(next lockState, err error) bool {
 		return true
 	}
 	return false
+}
+
+func (l *Lock) now() lockState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
 }
 
 // Key returns the key as it was given to Acquire.
@@ -136,6 +148,24 @@ func (l *Lock) shut(reason error) error {
 	return l.closeErr
 }
 
+// top is the lock whose session and gate l uses: itself, unless it is nested.
+func (l *Lock) top() *Lock {
+	for l.outer != nil {
+		l = l.outer
+	}
+	return l
+}
+
+// within tells whether l is other, or nested in it.
+func (l *Lock) within(other *Lock) bool {
+	for ; l != nil; l = l.outer {
+		if l == other {
+			return true
+		}
+	}
+	return false
+}
+
 func (l *Lock) release(reason error) error {
 	gone := fault(l.key, "", reason)
 	if reason == ErrClosed { //nolint:errorlint // a sentinel that this package passes
@@ -144,6 +174,9 @@ func (l *Lock) release(reason error) error {
 	if !l.to(stateClosing, gone) {
 		return l.Err()
 	}
+	if l.outer != nil {
+		return l.leaveNest(gone)
+	}
 	l.closeGates(gone)
 	s, patience := l.sess, l.keeper.opts.BusyTimeout
 	if !s.io.lockWithin(patience) {
@@ -151,9 +184,10 @@ func (l *Lock) release(reason error) error {
 		return l.finish(s, fmt.Errorf("a statement was still running after %v: its session was closed, and the lock with it", patience))
 	}
 	stop := s.bound(cleanupBound)
-	openTx := s.endWork(gone)
-	stop()
+	openTx := s.endWork(l, gone)
 	l.ctx.endWith(gone)
+	l.endNested(gone)
+	stop()
 	if s.dead() {
 		s.io.unlock()
 		s.lose(errPeerClosed)
@@ -189,7 +223,9 @@ func (l *Lock) lost(cause error) {
 	if !l.to(stateLost, err) {
 		return
 	}
-	l.closeGates(err)
+	if l.outer == nil {
+		l.closeGates(err)
+	}
 	l.ctx.endWith(err)
 	l.keeper.vacate(l)
 	l.keeper.event(Event{Kind: EventLost, Key: l.key, Session: l.sess.server.SessionID, Duration: time.Since(l.since), Err: err})

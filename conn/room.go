@@ -28,6 +28,7 @@ type waiter struct {
 	key    string // as the caller spelled it
 	parent context.Context
 	since  time.Time
+	until  time.Time   // when it gives up, zero if nobody knows
 	ready  chan answer // buffered; one answer
 	place  *list.Element
 }

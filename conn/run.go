@@ -18,7 +18,7 @@ func (sc scope) gate() *gate {
 	if sc.tx != nil {
 		return &sc.tx.gate
 	}
-	return &sc.lock.gate
+	return &sc.lock.top().gate
 }
 
 // check tells, under io, whether statements may run.
@@ -141,9 +141,9 @@ func (sc scope) exec(ctx context.Context, query string, args []driver.NamedValue
 // leave behind on the session.
 func (sc scope) guard(query string, args []driver.NamedValue) error {
 	l := sc.lock
-	v := l.keeper.dialect.Guard(query, args, l.name)
+	v := l.keeper.dialect.Guard(query, args, l.sess.names())
 	if v.Refuse != "" {
-		return fault(l.key, v.Refuse+" under the lock's context would drop the lock itself: call Close on the lock instead", ErrUnsupported)
+		return fault(l.key, v.Refuse+" under the lock's context would drop a lock that lockdb holds on its session: call Close on the lock instead", ErrUnsupported)
 	}
 	if v.MayLock || v.MayBegin {
 		s := l.sess

@@ -148,6 +148,11 @@ func (s *session) dead() bool {
 	return false
 }
 
+// inTx tells whether a transaction is open on the session. Under io.
+func (s *session) inTx() bool {
+	return s.tx != nil || s.pg != nil && !s.pg.IsClosed() && s.pg.PgConn().TxStatus() != 'I'
+}
+
 // bound closes the socket if what follows takes longer than d: some calls of
 // the drivers take no context.
 func (s *session) bound(d time.Duration) (stop func() bool) {
@@ -188,6 +193,17 @@ func (s *session) leave(l *Lock) {
 			return
 		}
 	}
+}
+
+// names are the locks that the server holds for the ledger.
+func (s *session) names() []dialect.Name {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make([]dialect.Name, 0, len(s.locks))
+	for _, l := range s.locks {
+		names = append(names, l.name)
+	}
+	return names
 }
 
 // lose ends the session because it is dead or must be taken for dead: the

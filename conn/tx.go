@@ -46,7 +46,7 @@ func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driv
 		if err == nil {
 			t.inner = inner
 			s.tx = t
-			sc.lock.setTx(t)
+			sc.lock.top().setTx(t)
 		}
 		return err
 	})
@@ -94,22 +94,27 @@ func (t *lockTx) end(last func(context.Context, *session) error) error {
 		}
 		return last(ctx, s)
 	})
-	t.lock.setTx(nil)
-	t.lock.gate.leave()
+	top := t.lock.top()
+	top.setTx(nil)
+	top.gate.leave()
 	return neverBad(ctx, err)
 }
 
-// endWork closes what is open on the session and tells whether that was a
-// transaction. The caller holds io, and looks afterwards whether the session
-// is dead.
-func (s *session) endWork(reason error) (openTx bool) {
-	if s.rows != nil {
+// endWork closes what was begun under l and is open on the session, and tells
+// whether that was a transaction. The caller holds io, and looks afterwards
+// whether the session is dead.
+func (s *session) endWork(l *Lock, reason error) (openTx bool) {
+	if s.rows != nil && (s.rows.sc.lock.within(l) || s.tx != nil && s.tx.lock.within(l)) {
 		s.rows.shut(reason)
 	}
-	if t := s.tx; t != nil {
+	if t := s.tx; t != nil && t.lock.within(l) {
 		openTx = true
+		t.gate.close(reason)
 		s.tx, t.dead = nil, reason
 		_, _ = s.do(context.Background(), func(context.Context) error { return t.inner.Rollback() })
+	}
+	if l.outer != nil {
+		return openTx
 	}
 	s.mu.Lock()
 	leftover := s.scrub.tx

@@ -47,8 +47,8 @@ type Dialect interface {
 	// Holder tells in words which session holds the lock, "" if none does or
 	// the server does not say.
 	Holder(ctx context.Context, q Querier, n Name) (string, error)
-	// Guard looks at a statement that is to run on a session that holds the lock.
-	Guard(query string, args []driver.NamedValue, held Name) Verdict
+	// Guard looks at a statement that is to run on a session that holds the locks.
+	Guard(query string, args []driver.NamedValue, held []Name) Verdict
 	// Classify tells what an error of the server means.
 	Classify(err error) Class
 }

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"database/sql/driver"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -9,9 +10,9 @@ import (
 	"github.com/lockdb/lockdb/internal/sqlscan"
 )
 
-func (mysqlDialect) Guard(query string, args []driver.NamedValue, held Name) Verdict {
-	v := guard(sqlscan.MySQL, query, "RELEASE_ALL_LOCKS", func(c sqlscan.Call) bool {
-		return c.MayReleaseName(held.text, args)
+func (mysqlDialect) Guard(query string, args []driver.NamedValue, held []Name) Verdict {
+	v := guard(sqlscan.MySQL, query, "RELEASE_ALL_LOCKS", held, func(c sqlscan.Call, n Name) bool {
+		return c.MayReleaseName(n.text, args)
 	})
 	// A word too many costs a ROLLBACK of nothing.
 	v.MayBegin = v.MayLock || containsFold(query, "begin") || containsFold(query, "transaction") || containsFold(query, "autocommit")
@@ -19,18 +20,18 @@ func (mysqlDialect) Guard(query string, args []driver.NamedValue, held Name) Ver
 }
 
 // Guard leaves MayBegin to the protocol, which tells.
-func (postgresDialect) Guard(query string, args []driver.NamedValue, held Name) Verdict {
+func (postgresDialect) Guard(query string, args []driver.NamedValue, held []Name) Verdict {
 	args = withoutOptions(args)
-	return guard(sqlscan.Postgres, query, "DISCARD ALL or pg_advisory_unlock_all", func(c sqlscan.Call) bool {
-		if held.space == spacePair {
-			class, object := held.halves()
+	return guard(sqlscan.Postgres, query, "DISCARD ALL or pg_advisory_unlock_all", held, func(c sqlscan.Call, n Name) bool {
+		if n.space == spacePair {
+			class, object := n.halves()
 			return c.MayReleasePair(class, object, args)
 		}
-		return c.MayReleaseID(held.id, args)
+		return c.MayReleaseID(n.id, args)
 	})
 }
 
-func guard(d sqlscan.Dialect, query, all string, mayRelease func(sqlscan.Call) bool) Verdict {
+func guard(d sqlscan.Dialect, query, all string, held []Name, mayRelease func(sqlscan.Call, Name) bool) Verdict {
 	found := sqlscan.Scan(d, query)
 	v := Verdict{MayLock: found.Has(sqlscan.MayLock)}
 	switch {
@@ -38,7 +39,7 @@ func guard(d sqlscan.Dialect, query, all string, mayRelease func(sqlscan.Call) b
 		v.Refuse = all
 	case found.Has(sqlscan.MayUnlock):
 		for c := range sqlscan.Calls(d, query) {
-			if mayRelease(c) {
+			if slices.ContainsFunc(held, func(n Name) bool { return mayRelease(c, n) }) {
 				v.Refuse = "a release of a lock that is, or may be, this one"
 			}
 		}

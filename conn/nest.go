@@ -1,0 +1,248 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// A lock acquired under another lock's context lives on that lock's session.
+// For a key that the session holds already it is a re-entry, which the server
+// need not hear of. For another key the server is asked on that session, beside
+// the rooms: a hand-off could not bring the lock there, and only at the server
+// can a deadlock with another session be seen.
+
+// nestSlice is longer than PostgreSQL's deadlock_timeout (1 s): only a wait
+// that outlasts it is looked at for deadlocks.
+const nestSlice = 1500 * time.Millisecond
+
+// nest acquires a lock under the context of outer.
+func (k *Keeper) nest(ctx context.Context, outer *Lock, req Request, name dialect.Name) (*Lock, error) {
+	l := &Lock{keeper: k, key: req.Key, name: name, sess: outer.sess, outer: outer, since: time.Now()}
+	l.ctx = newLockCtx(ctx, l)
+	for _, have := range outer.sess.names() {
+		l.reentry = l.reentry || have == name
+	}
+	var err error
+	if l.reentry {
+		err = l.enterNest()
+	} else {
+		err = k.nestAt(ctx, l, req)
+	}
+	if err != nil {
+		l.ctx.endWith(err)
+		return nil, err
+	}
+	k.event(Event{Kind: EventAcquired, Key: l.key, Session: l.sess.server.SessionID, Duration: time.Since(l.since)})
+	return l, nil
+}
+
+// enterNest puts the lock into the ledger of a session that its outer lock
+// still holds.
+func (l *Lock) enterNest() error {
+	if err := l.outer.Err(); err != nil {
+		return err
+	}
+	if !l.sess.enter(l) {
+		return fault(l.key, "", ErrLost, errPeerClosed)
+	}
+	return nil
+}
+
+// nestAt asks the server for the lock of another key. The wait is on a
+// goroutine of the keeper's, so that ctx can end it; a slice under way is seen
+// through, and what it brought is given back.
+func (k *Keeper) nestAt(ctx context.Context, l *Lock, req Request) error {
+	var over <-chan time.Time
+	if req.Timeout > 0 {
+		timer := time.NewTimer(req.Timeout)
+		defer timer.Stop()
+		over = timer.C
+	}
+	granted, err := l.askNested(ctx, false)
+	room := &room{name: l.name} // for the words of the error
+	w := &waiter{key: l.key, parent: ctx, since: l.since}
+	for !granted && err == nil && !req.Try {
+		done := make(chan struct{})
+		if !k.spawn(func() {
+			defer close(done)
+			granted, err = l.askNested(ctx, true)
+		}) {
+			return fault(l.key, "", ErrClosed)
+		}
+		var why error
+		select {
+		case <-done:
+			continue
+		case <-ctx.Done():
+			why = ctx.Err()
+		case <-over:
+			why = errTimeout
+		}
+		k.spawn(func() {
+			<-done
+			if granted && err == nil {
+				_ = l.Close()
+			}
+		})
+		return k.explain(ctx, room, w, why)
+	}
+	switch {
+	case err != nil && l.outer.Err() != nil:
+		return l.outer.Err()
+	case err != nil:
+		return k.explain(ctx, room, w, err)
+	case !granted:
+		k.look(room, l.sess)
+		return k.explain(ctx, room, w, errTimeout)
+	}
+	return nil
+}
+
+// askNested asks once on the outer lock's session, and enters what it is
+// granted. In a transaction of PostgreSQL it only tries, with a pause before:
+// the end of a wait by timeout would abort the transaction.
+func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err error) {
+	s, d := l.sess, l.keeper.dialect
+	if err := s.io.lock(ctx); err != nil {
+		return false, err
+	}
+	if err := l.outer.check(); err != nil {
+		s.io.unlock()
+		return false, err
+	}
+	inTx := s.inTx()
+	if s.rows != nil && !s.rows.readAhead(l.keeper.opts.BusyTimeout) {
+		s.io.unlock()
+		return false, fault(l.key, "a result set too large to be read ahead is open on the lock's session: close it first", ErrBusy)
+	}
+	blocking := wait && (!inTx || d != dialect.Postgres)
+	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {
+		if blocking {
+			granted, err = d.Wait(ctx, &s.phys, l.name, nestSlice)
+		} else {
+			granted, err = d.Try(ctx, &s.phys, l.name)
+		}
+		return err
+	})
+	if granted {
+		if eerr := l.enterNest(); eerr != nil { // the outer lock is being closed, and waits for io
+			err = errors.Join(eerr, l.keeper.releaseNested(s, l.name))
+			granted = false
+		}
+	}
+	s.io.unlock()
+	if dead {
+		s.lose(err)
+	}
+	if wait && !blocking && !granted && err == nil {
+		pause := time.NewTimer(20 * time.Millisecond)
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-l.ctx.Done():
+		}
+	}
+	return granted, err
+}
+
+// leaveNest is Close of a nested lock: the outer one stays.
+func (l *Lock) leaveNest(gone error) error {
+	s, patience := l.sess, l.keeper.opts.BusyTimeout
+	if !s.io.lockWithin(patience) {
+		l.ctx.endWith(gone)
+		err := errors.New("a statement was still running at Close of a nested lock: the session was closed")
+		l.to(stateReleased, fault(l.key, err.Error(), ErrReleased))
+		s.leave(l)
+		s.lose(err)
+		return l.Err()
+	}
+	switch l.now() {
+	case stateReleased: // with its outer lock, meanwhile
+		s.io.unlock()
+		return nil
+	case stateLost:
+		s.io.unlock()
+		return l.Err()
+	}
+	stop := s.bound(cleanupBound)
+	openTx := s.endWork(l, gone)
+	l.ctx.endWith(gone)
+	l.endNested(gone)
+	err := l.giveBackNested()
+	stop()
+	s.io.unlock()
+	if err != nil {
+		err = fault(l.key, "", ErrLost, err)
+		s.lose(err)
+		l.to(stateLost, err)
+		return err
+	}
+	if openTx {
+		return fault(l.key, "a transaction begun under the lock was still open at Close: it was rolled back before the release", ErrReleased)
+	}
+	return nil
+}
+
+// endNested releases the locks nested in l, innermost first. Under io.
+func (l *Lock) endNested(gone error) {
+	s := l.sess
+	s.mu.Lock()
+	nested := make([]*Lock, 0, len(s.locks))
+	for _, have := range s.locks {
+		if have != l && have.within(l) {
+			nested = append(nested, have)
+		}
+	}
+	s.mu.Unlock()
+	for i := len(nested) - 1; i >= 0; i-- {
+		n := nested[i]
+		n.to(stateClosing, gone)
+		n.ctx.endWith(gone)
+		if n.giveBackNested() != nil {
+			s.mu.Lock()
+			s.scrub.locks = true
+			s.mu.Unlock()
+		}
+	}
+}
+
+// giveBackNested takes a closing nested lock off its session. Under io.
+func (l *Lock) giveBackNested() error {
+	l.sess.leave(l)
+	var err error
+	if !l.reentry {
+		err = l.keeper.releaseNested(l.sess, l.name)
+	}
+	if err != nil {
+		return err
+	}
+	if l.to(stateReleased, l.Err()) {
+		l.keeper.event(Event{Kind: EventReleased, Key: l.key, Session: l.sess.server.SessionID, Duration: time.Since(l.since)})
+	}
+	return nil
+}
+
+// releaseNested gives one lock back to the server and leaves the session's
+// others. Under io.
+func (k *Keeper) releaseNested(s *session, name dialect.Name) error {
+	if s.rows != nil && !s.rows.readAhead(cleanupBound) {
+		return errors.New("a result set too large to be read ahead was open on the session")
+	}
+	released := false
+	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {
+		released, err = k.dialect.Release(ctx, &s.phys, name)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case dead:
+		return errPeerClosed
+	case !released:
+		return errNotHeld
+	}
+	return nil
+}
