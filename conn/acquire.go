@@ -13,6 +13,7 @@ import (
 type Request struct {
 	Key     string
 	Name    *dialect.Name // nil: what the dialect makes of Key
+	more    []nestedKey   // of AcquireAll: the other keys, sorted
 	Timeout time.Duration // bounds the wait; 0 is no bound
 	Try     bool          // do not wait
 }
@@ -41,6 +42,18 @@ func (k *Keeper) Acquire(ctx context.Context, req Request) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
+	start := time.Now()
+	l, err := k.acquire(ctx, req, name)
+	if err == nil && len(req.more) > 0 {
+		err = k.acquireMore(l, req, start)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (k *Keeper) acquire(ctx context.Context, req Request, name dialect.Name) (*Lock, error) {
 	if outer, ok := ctx.Value(k).(*Lock); ok && outer.Err() == nil {
 		return k.nest(ctx, outer, req, name)
 	}
@@ -93,14 +106,18 @@ func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (
 	wait := ctx
 	if req.Timeout > 0 {
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeoutCause(ctx, req.Timeout+dialGrace, errTimeout)
+		wait, cancel = context.WithTimeoutCause(ctx, max(req.Timeout, req.Timeout+dialGrace), errTimeout) // the sum may overflow
 		defer cancel()
 	}
-	s, granted, err := k.try(wait, r.name)
+	s, granted, err := k.try(wait, r.name, req.more)
 	switch {
 	case err != nil:
 		k.giveUp(r, nil)
 		return nil, k.explain(ctx, r, w, err)
+	case granted && ctx.Err() != nil && len(req.more) > 0:
+		s.lose(ctx.Err()) // and with it however many locks it got
+		k.giveUp(r, nil)
+		return nil, k.explain(ctx, r, w, ctx.Err())
 	case granted && ctx.Err() != nil:
 		k.spawn(func() { k.deliver(r, s) })
 		return nil, k.explain(ctx, r, w, ctx.Err())
@@ -108,8 +125,9 @@ func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (
 		l, err := k.install(r, w, s, tenure{since: time.Now()})
 		if err != nil {
 			k.giveUp(r, nil)
+			return nil, err
 		}
-		return l, err
+		return l, nil
 	case req.Try:
 		k.look(r, s)
 		k.giveUp(r, s)
@@ -133,7 +151,7 @@ var errTimeout = errors.New("the time to wait is over")
 // try asks the server once, on a free session. A session that turns out dead
 // was idle when the server closed it, and is replaced; what the server may
 // have granted on it ends with it.
-func (k *Keeper) try(ctx context.Context, name dialect.Name) (s *session, granted bool, err error) {
+func (k *Keeper) try(ctx context.Context, name dialect.Name, more []nestedKey) (s *session, granted bool, err error) {
 	for range k.opts.MaxIdleSessions + 2 {
 		s, err = k.session(ctx)
 		if err != nil {
@@ -145,6 +163,9 @@ func (k *Keeper) try(ctx context.Context, name dialect.Name) (s *session, grante
 		}
 		var dead bool
 		granted, dead, err = k.ask(ctx, s, func(ctx context.Context) (bool, error) {
+			if len(more) > 0 {
+				return k.tryAll(ctx, s, name, more)
+			}
 			return k.dialect.Try(ctx, &s.phys, name)
 		})
 		if err == nil {

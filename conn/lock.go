@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 type Lock struct {
 	keeper *Keeper
 	key    string
+	keys   []string // of AcquireAll; set before it returns
 	name   dialect.Name
 	sess   *session // never changes; whether it is still ours, state tells
 	ctx    *lockCtx
@@ -78,7 +80,12 @@ func (l *Lock) now() lockState {
 func (l *Lock) Key() string { return l.key }
 
 // Keys returns the keys that the lock holds.
-func (l *Lock) Keys() []string { return []string{l.key} }
+func (l *Lock) Keys() []string {
+	if l.keys == nil {
+		return []string{l.key}
+	}
+	return slices.Clone(l.keys)
+}
 
 // Context returns the lock's context, a child of Acquire's ctx. Statements and
 // transactions under it, through the *sql.DB or anything built on it, run on

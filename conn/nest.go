@@ -201,7 +201,10 @@ func (l *Lock) endNested(gone error) {
 		n := nested[i]
 		n.to(stateClosing, gone)
 		n.ctx.endWith(gone)
-		if n.giveBackNested() != nil {
+		if l.outer == nil {
+			n.reentry = true // the server's release of all that follows covers it
+		}
+		if n.giveBackNested() != nil || l.outer == nil {
 			s.mu.Lock()
 			s.scrub.locks = true
 			s.mu.Unlock()

@@ -36,8 +36,7 @@ func newPhys(dc driver.Conn) phys {
 	if c, ok := p.real.(interface{ Conn() *pgx.Conn }); ok {
 		p.pg = c.Conn()
 	}
-	p.queryer, _ = dc.(driver.QueryerContext)
-	p.execer, _ = dc.(driver.ExecerContext)
+	p.queryer, p.execer = queryerOf(dc), execerOf(dc)
 	p.preparer, _ = dc.(driver.ConnPrepareContext)
 	p.beginner, _ = dc.(driver.ConnBeginTx)
 	p.pinger, _ = dc.(driver.Pinger)
@@ -79,10 +78,10 @@ func (p *phys) begin(ctx context.Context, opts driver.TxOptions) (driver.Tx, err
 		return p.beginner.BeginTx(ctx, opts)
 	}
 	if opts.Isolation != driver.IsolationLevel(sql.LevelDefault) {
-		return nil, errors.New("lockdb: the inner driver does not support non-default isolation levels")
+		return nil, errors.New("sql: driver does not support non-default isolation level")
 	}
 	if opts.ReadOnly {
-		return nil, errors.New("lockdb: the inner driver does not support read-only transactions")
+		return nil, errors.New("sql: driver does not support read-only transactions")
 	}
 	tx, err := p.dc.Begin() //nolint:staticcheck // the only way that such a driver offers
 	if err == nil && ctx.Err() != nil {
@@ -137,26 +136,48 @@ func (p *phys) simple() []driver.NamedValue {
 	return []driver.NamedValue{{Ordinal: 1, Value: pgx.QueryExecModeSimpleProtocol}}
 }
 
-func (p *phys) row(ctx context.Context, query string, args []driver.NamedValue) ([]driver.Value, error) {
+func (p *phys) row(ctx context.Context, query string, args []driver.NamedValue) (row []driver.Value, err error) {
+	err = p.each(ctx, query, args, func(r []driver.Value) bool {
+		row = r
+		return false
+	})
+	return row, err
+}
+
+// QueryRows implements dialect.Querier.
+func (p *phys) QueryRows(ctx context.Context, query string) (column []driver.Value, err error) {
+	err = p.each(ctx, query, p.simple(), func(row []driver.Value) bool {
+		column = append(column, row[0])
+		return true
+	})
+	return column, err
+}
+
+// each reads the rows of a result until f has enough.
+func (p *phys) each(ctx context.Context, query string, args []driver.NamedValue, f func([]driver.Value) bool) error {
 	rows, err := p.query(ctx, query, args)
 	if errors.Is(err, driver.ErrSkip) {
-		return nil, errors.New("lockdb: the inner driver has no QueryerContext that takes such a statement")
+		return errors.New("lockdb: the inner driver has no QueryerContext that takes such a statement")
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	row := make([]driver.Value, len(rows.Columns()))
-	err = rows.Next(row)
-	for i, v := range row {
-		if b, ok := v.([]byte); ok { // valid only until the next call
-			row[i] = string(b)
+	for more := true; more && err == nil; {
+		row := make([]driver.Value, len(rows.Columns()))
+		if err = rows.Next(row); err == nil {
+			for i, v := range row {
+				if b, ok := v.([]byte); ok { // valid only until the next call
+					row[i] = string(b)
+				}
+			}
+			more = f(row)
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		row, err = nil, nil
+		err = nil
 	}
 	if cerr := rows.Close(); err == nil {
 		err = cerr
 	}
-	return row, err
+	return err
 }

@@ -48,6 +48,24 @@ func TryAcquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*L
 	return acquire(ctx, db, req)
 }
 
+// AcquireAll waits for the locks of all keys and returns them as one Lock, on one
+// session; or it takes none. If all are free it is one round trip. The order of
+// keys does not matter: AcquireAll takes them in an order of its own, the same
+// in every process, so that those who use it cannot deadlock with each other;
+// repeated keys count once. Close releases all. Its errors are Acquire's; what
+// had been taken when it gives up is released within some seconds.
+func AcquireAll(ctx context.Context, db *sql.DB, keys []string, opts ...Option) (*Lock, error) {
+	req, err := request("", opts)
+	if err != nil {
+		return nil, err
+	}
+	keeper, err := conn.KeeperOf(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	return keeper.AcquireAll(ctx, keys, req)
+}
+
 func acquire(ctx context.Context, db *sql.DB, req conn.Request) (*Lock, error) {
 	keeper, err := conn.KeeperOf(ctx, db)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -15,6 +16,8 @@ import (
 type Querier interface {
 	// QueryRow returns the first row of the result, or nil if there is none.
 	QueryRow(ctx context.Context, query string, args ...driver.Value) ([]driver.Value, error)
+	// QueryRows returns all rows' first columns.
+	QueryRows(ctx context.Context, query string) ([]driver.Value, error)
 	// QuerySimple is QueryRow for a text that is used once: it must not leave
 	// a prepared statement behind.
 	QuerySimple(ctx context.Context, query string) ([]driver.Value, error)
@@ -37,6 +40,9 @@ type Dialect interface {
 	Open(ctx context.Context, q Querier, ttl time.Duration) (Server, error)
 	// Try takes the lock if it is free, in one round trip.
 	Try(ctx context.Context, q Querier, n Name) (bool, error)
+	// TryAll is Try for several locks, in one round trip: it takes each that
+	// is free, and tells which it took.
+	TryAll(ctx context.Context, q Querier, names []Name) ([]bool, error)
 	// Wait waits for the lock at the server for about slice. It must not be
 	// used inside a transaction.
 	Wait(ctx context.Context, q Querier, n Name, slice time.Duration) (bool, error)
@@ -106,6 +112,22 @@ func truth(v driver.Value) (val, null bool) {
 		return v == "1" || v == "t", false
 	}
 	return false, false
+}
+
+// verdicts reads the answers to several tries; a NULL among them is an error.
+func verdicts(values []driver.Value, want int) ([]bool, error) {
+	if len(values) != want {
+		return nil, fmt.Errorf("%d answers to tries for %d locks", len(values), want)
+	}
+	granted := make([]bool, want)
+	for i, v := range values {
+		yes, null := truth(v)
+		if null {
+			return nil, ErrNull
+		}
+		granted[i] = yes
+	}
+	return granted, nil
 }
 
 func text(v driver.Value) string {

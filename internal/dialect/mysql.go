@@ -55,6 +55,19 @@ func (d mysqlDialect) Try(ctx context.Context, q Querier, n Name) (bool, error) 
 	return d.getLock(ctx, q, n, "0")
 }
 
+// TryAll has one column a lock; the server evaluates them from left to right.
+func (mysqlDialect) TryAll(ctx context.Context, q Querier, names []Name) ([]bool, error) {
+	calls := make([]string, len(names))
+	for i, n := range names {
+		calls[i] = "GET_LOCK('" + n.text + "', 0)"
+	}
+	row, err := q.QueryRow(ctx, "SELECT "+strings.Join(calls, ", "))
+	if err != nil {
+		return nil, err
+	}
+	return verdicts(row, len(names))
+}
+
 // Wait rounds the slice up to whole seconds: MySQL rounds a fraction, to
 // either side, and 0 would not wait at all.
 //

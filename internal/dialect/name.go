@@ -1,6 +1,10 @@
 package dialect
 
-import "strconv"
+import (
+	"cmp"
+	"strconv"
+	"strings"
+)
 
 // Name is a lock as the server knows it. Names are comparable: equal names are
 // the same lock. Resolve, AdvisoryID and AdvisoryPair make them.
@@ -24,6 +28,11 @@ func AdvisoryID(id int64) Name { return Name{space: spaceBigint, id: id} }
 // AdvisoryPair is PostgreSQL's advisory lock of that (int4, int4).
 func AdvisoryPair(class, object int32) Name {
 	return Name{space: spacePair, id: int64(class)<<32 | int64(uint32(object))}
+}
+
+// Compare orders names, for those who take several.
+func (n Name) Compare(m Name) int {
+	return cmp.Or(cmp.Compare(n.space, m.space), strings.Compare(n.text, m.text), cmp.Compare(n.id, m.id))
 }
 
 func (n Name) halves() (class, object int32) { return int32(n.id >> 32), int32(n.id) }

@@ -92,6 +92,20 @@ func (postgresDialect) Try(ctx context.Context, q Querier, n Name) (bool, error)
 	return pgCall(ctx, q, "pg_try_advisory_lock", n)
 }
 
+// TryAll has one row a lock. Each call stands alone in its row's SELECT list,
+// which is evaluated once.
+func (postgresDialect) TryAll(ctx context.Context, q Querier, names []Name) ([]bool, error) {
+	calls := make([]string, len(names))
+	for i, n := range names {
+		calls[i] = "SELECT pg_try_advisory_lock(" + pgArgs(n) + ")"
+	}
+	rows, err := q.QueryRows(ctx, strings.Join(calls, " UNION ALL "))
+	if err != nil {
+		return nil, err
+	}
+	return verdicts(rows, len(names))
+}
+
 // Wait sends the timeout and the lock as one message, which is one implicit
 // transaction: lock_timeout falls back at its end. A blocked pg_advisory_lock
 // holds a snapshot, hence the slices. A lock can have been granted although
