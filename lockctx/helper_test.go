@@ -3,6 +3,7 @@ package lockctx_test
 import (
 	"context"
 	"database/sql"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ func open(t testing.TB, s *dbtest.Server, opts ...driver.Option) *sql.DB {
 
 func openDSN(t testing.TB, dsn string, opts ...driver.Option) *sql.DB {
 	t.Helper()
+	opts = append([]driver.Option{driver.WithLogger(slog.New(slog.DiscardHandler))}, opts...)
 	c, err := driver.OpenConnector(dsn, opts...)
 	require.NoError(t, err)
 	db := sql.OpenDB(c)
