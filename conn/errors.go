@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 )
@@ -27,9 +28,15 @@ type Error struct {
 
 // fault makes an Error that is each of the errors given (errors.Is, errors.As).
 // The first one's text leads the message; further ones are appended as causes.
+// Of driver.ErrBadConn only the text is kept, wherever the driver said it:
+// database/sql would take the Error for it and run the statement again
+// elsewhere.
 func fault(key, what string, is ...error) *Error {
 	errs := make([]error, 0, len(is))
 	for _, err := range is {
+		if errors.Is(err, driver.ErrBadConn) {
+			err = errors.New(err.Error())
+		}
 		if err != nil {
 			errs = append(errs, err)
 		}
