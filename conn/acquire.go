@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -12,10 +13,11 @@ import (
 // Request says what to acquire and how long to wait for it.
 type Request struct {
 	Key     string
-	Name    *dialect.Name // nil: what the dialect makes of Key
-	more    []nestedKey   // of AcquireAll: the other keys, sorted
-	Timeout time.Duration // bounds the wait; 0 is no bound
-	Try     bool          // do not wait
+	Name    *dialect.Name     // nil: what the dialect makes of Key
+	more    []nestedKey       // of AcquireAll: the other keys, sorted
+	begin   *driver.TxOptions // of InTx: begin such a transaction with the grant, if it costs nothing
+	Timeout time.Duration     // bounds the wait; 0 is no bound
+	Try     bool              // do not wait
 }
 
 const (
@@ -109,7 +111,7 @@ func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (
 		wait, cancel = context.WithTimeoutCause(ctx, max(req.Timeout, req.Timeout+dialGrace), errTimeout) // the sum may overflow
 		defer cancel()
 	}
-	s, granted, err := k.try(wait, r.name, req.more)
+	s, granted, err := k.try(wait, r.name, req)
 	switch {
 	case err != nil:
 		k.giveUp(r, nil)
@@ -119,7 +121,12 @@ func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (
 		k.giveUp(r, nil)
 		return nil, k.explain(ctx, r, w, ctx.Err())
 	case granted && ctx.Err() != nil:
-		k.spawn(func() { k.deliver(r, s) })
+		k.spawn(func() {
+			_ = s.io.lock(context.Background())
+			s.dropBegun()
+			s.io.unlock()
+			k.deliver(r, s)
+		})
 		return nil, k.explain(ctx, r, w, ctx.Err())
 	case granted:
 		l, err := k.install(r, w, s, tenure{since: time.Now()})
@@ -151,7 +158,7 @@ var errTimeout = errors.New("the time to wait is over")
 // try asks the server once, on a free session. A session that turns out dead
 // was idle when the server closed it, and is replaced; what the server may
 // have granted on it ends with it.
-func (k *Keeper) try(ctx context.Context, name dialect.Name, more []nestedKey) (s *session, granted bool, err error) {
+func (k *Keeper) try(ctx context.Context, name dialect.Name, req Request) (s *session, granted bool, err error) {
 	for range k.opts.MaxIdleSessions + 2 {
 		s, err = k.session(ctx)
 		if err != nil {
@@ -163,8 +170,13 @@ func (k *Keeper) try(ctx context.Context, name dialect.Name, more []nestedKey) (
 		}
 		var dead bool
 		granted, dead, err = k.ask(ctx, s, func(ctx context.Context) (bool, error) {
-			if len(more) > 0 {
-				return k.tryAll(ctx, s, name, more)
+			if len(req.more) > 0 {
+				return k.tryAll(ctx, s, name, req.more)
+			}
+			if req.begin != nil && s.pipes() {
+				if begin := pgBegin(*req.begin); begin != "" {
+					return s.pgTryAndBegin(ctx, name, *req.begin, begin)
+				}
 			}
 			return k.dialect.Try(ctx, &s.phys, name)
 		})

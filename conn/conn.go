@@ -22,8 +22,10 @@ type conn struct {
 	leash bool    // the conn of a lock's DB: has no session of its own, ever
 	raw   *scope  // Raw gave out this scope's session; see takeRaw
 
-	ownTx ownTx // embedded, so that Begin and Prepare allocate nothing of ours
-	stmt  stmt
+	ownTx  ownTx // embedded, so that Begin and Prepare allocate nothing of ours
+	ownTxs int   // open transactions on own
+	stmt   stmt
+	spent  bool // own must not be used again
 }
 
 // pgConn adds what only PostgreSQL has: the *pgx.Conn, for CopyFrom and the like.
@@ -51,7 +53,7 @@ func (c *conn) route(ctx context.Context) (sc scope, onLock bool, err error) {
 	switch {
 	case c.tx != nil:
 		return scope{lock: c.tx.lock, tx: c.tx}, true, nil
-	case c.ownTx.inner != nil:
+	case c.ownTxs > 0:
 		return scope{}, false, nil
 	case c.bound != nil:
 		return scope{lock: c.bound}, true, nil
@@ -109,15 +111,16 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	switch {
 	case err != nil:
 		return nil, err
+	case c.tx != nil:
+		return nil, fault(c.tx.lock.key, "a transaction is open on this *sql.Conn already: end it first", ErrBusy)
 	case onLock:
 		return sc.begin(ctx, c, opts)
+	case c.ownTxs > 0:
+		if l, ok := ctx.Value(c.keeper).(*Lock); ok {
+			return nil, fault(l.key, "a transaction outside the lock is open on this *sql.Conn, so none can begin here under the lock: end it first, or use lock.Conn", ErrBusy)
+		}
 	}
-	tx, err := c.own.begin(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	c.ownTx.inner = tx
-	return &c.ownTx, nil
+	return c.beginOwn(ctx, opts)
 }
 
 // Begin implements driver.Conn.
@@ -154,7 +157,7 @@ func (c *conn) IsValid() bool {
 	}
 	c.bound = nil
 	switch {
-	case c.tx != nil:
+	case c.tx != nil, c.spent:
 		return false
 	case !c.open:
 		return true

@@ -40,6 +40,7 @@ type Lock struct {
 	state lockState
 	err   error // not nil unless held
 	tx    *lockTx
+	early bool // closing began with the last COMMIT, not with Close
 }
 
 // lockState is where a lock stands.
@@ -68,6 +69,23 @@ func (l *Lock) to(next lockState, err error) bool {
 		return true
 	}
 	return false
+}
+
+// beginClosing is the transition to closing that Close finds done.
+func (l *Lock) beginClosing(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != stateHeld {
+		return false
+	}
+	l.state, l.err, l.early = stateClosing, err, true
+	return true
+}
+
+func (l *Lock) closingEarly() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == stateClosing && l.early
 }
 
 func (l *Lock) now() lockState {
@@ -178,7 +196,7 @@ func (l *Lock) release(reason error) error {
 	if reason == ErrClosed { //nolint:errorlint // a sentinel that this package passes
 		gone = fault(l.key, "", ErrReleased, ErrClosed)
 	}
-	if !l.to(stateClosing, gone) {
+	if !l.to(stateClosing, gone) && !l.closingEarly() {
 		return l.Err()
 	}
 	if l.outer != nil {

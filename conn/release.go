@@ -27,7 +27,7 @@ func (k *Keeper) release(l *Lock) error {
 	t := l.tenure
 	t.turns++
 	var w *waiter
-	if !t.over() && !k.closing && !s.mustScrub() {
+	if !t.over() && !k.closing && !s.mustScrub() && !s.unlocked {
 		w = r.next()
 	}
 	k.mu.Unlock()
@@ -36,7 +36,11 @@ func (k *Keeper) release(l *Lock) error {
 
 	var err error
 	if w == nil {
-		if err = k.releaseAt(s, l.name); err == nil {
+		if !s.unlocked {
+			err = k.releaseAt(s, l.name)
+		}
+		s.unlocked = false
+		if err == nil {
 			s.closeLate()
 		}
 	}

@@ -28,11 +28,13 @@ type session struct {
 	watch  *sock.Watcher // nil where there is none
 	gone   chan struct{} // closed when the driver's connection is
 
-	// io is held around every call into the inner driver. It also guards tx
-	// and rows: the transaction and the result set that are open.
-	io   ioMutex
-	tx   *lockTx
-	rows *rows
+	// io is held around every call into the inner driver. It also guards what
+	// follows: the transaction and the result set that are open.
+	io       ioMutex
+	tx       *lockTx
+	rows     *rows
+	begun    *begun // begun with the lock's grant, or the lock's own transaction
+	unlocked bool   // the server's lock was released with the last COMMIT
 
 	mu        sync.Mutex // guards what follows; no I/O and no callback under it
 	closed    bool

@@ -243,16 +243,15 @@ func named(args []driver.Value) []driver.NamedValue {
 	return out
 }
 
+// unnamed is what database/sql does for a driver that knows no contexts, to
+// the words of its errors.
 func unnamed(ctx context.Context, args []driver.NamedValue) ([]driver.Value, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	values := make([]driver.Value, len(args))
 	for i, v := range args {
 		if v.Name != "" {
-			return nil, errors.New("lockdb: the inner driver does not support named parameters")
+			return nil, errors.New("sql: driver does not support the use of Named Parameters")
 		}
 		values[i] = v.Value
 	}
-	return values, nil
+	return values, ctx.Err()
 }

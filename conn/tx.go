@@ -6,25 +6,50 @@ import (
 	"errors"
 )
 
-// ownTx is a transaction on the conn's own session. It is embedded in the conn:
-// there is one at a time, so that wrapping it costs nothing. It is wrapped so
-// that its statements stay where it is, whatever context they bear.
+// ownTx is a transaction on the conn's own session. It is wrapped so that its
+// statements stay where it is, whatever context they bear. One is embedded in
+// each conn, so that wrapping costs nothing: only on a *sql.Conn can a program
+// begin another before it has ended the first.
 type ownTx struct {
 	c     *conn
+	ctx   context.Context // BeginTx's
 	inner driver.Tx
 }
 
 var _ driver.Tx = (*ownTx)(nil)
 
+// beginOwn begins a transaction on the conn's own session.
+func (c *conn) beginOwn(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	inner, err := c.own.begin(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	t := &c.ownTx
+	if t.inner != nil {
+		t = &ownTx{}
+	}
+	*t = ownTx{c: c, ctx: ctx, inner: inner}
+	c.ownTxs++
+	return t, nil
+}
+
 func (t *ownTx) Commit() error {
 	inner := t.inner
-	t.inner = nil
+	t.c.ownTxs--
+	*t = ownTx{}
 	return inner.Commit()
 }
 
+// Rollback also does for an inner connection that is no Validator or no
+// SessionResetter what database/sql does for such a one: when the context of a
+// transaction ends, the connection is not used again.
 func (t *ownTx) Rollback() error {
-	inner := t.inner
-	t.inner = nil
+	inner, own := t.inner, &t.c.own
+	if t.ctx.Err() != nil && (own.validator == nil || own.resetter == nil) {
+		t.c.spent = true
+	}
+	t.c.ownTxs--
+	*t = ownTx{}
 	return inner.Rollback()
 }
 
@@ -35,6 +60,7 @@ type lockTx struct {
 	inner driver.Tx
 	gate  gate  // one statement at a time inside the transaction
 	dead  error // guarded by the session's io: why it ended before its owner ended it
+	last  bool  // guarded by the session's io: the lock's release may travel with COMMIT
 }
 
 var _ driver.Tx = (*lockTx)(nil)
@@ -42,7 +68,10 @@ var _ driver.Tx = (*lockTx)(nil)
 func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driver.Tx, error) {
 	t := &lockTx{c: c, lock: sc.lock}
 	err := sc.run(ctx, "a transaction", true, func(ctx context.Context, s *session) error {
-		inner, err := s.phys.begin(ctx, opts)
+		inner, err := s.takeBegun(opts), error(nil)
+		if inner == nil {
+			inner, err = s.phys.begin(ctx, opts)
+		}
 		if err == nil {
 			t.inner = inner
 			s.tx = t
@@ -63,6 +92,11 @@ func (t *lockTx) Commit() error {
 	sent := false
 	err := t.end(func(ctx context.Context, s *session) error {
 		sent = true
+		if t.closesWithCommit(s) {
+			released, err := s.pgCommitAndUnlock(ctx, t.lock.name)
+			s.unlocked = released
+			return err
+		}
 		err := t.inner.Commit()
 		if err != nil && s.pg == nil && !s.dead() {
 			// A COMMIT that MySQL refuses leaves the transaction open;
@@ -116,6 +150,7 @@ func (s *session) endWork(l *Lock, reason error) (openTx bool) {
 	if l.outer != nil {
 		return openTx
 	}
+	s.dropBegun()
 	s.mu.Lock()
 	leftover := s.scrub.tx
 	s.scrub.tx = false

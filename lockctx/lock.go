@@ -30,22 +30,22 @@ func FromContext(ctx context.Context) (*Lock, bool) { return conn.FromContext(ct
 // Other errors: ErrNotAcquired (WithTimeout), ErrDeadlock, ErrUnsupported,
 // ErrClosed, or the driver's. On any error nothing is held.
 func Acquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*Lock, error) {
-	req, err := request(key, opts)
+	keeper, req, err := prepare(ctx, db, key, opts)
 	if err != nil {
 		return nil, err
 	}
-	return acquire(ctx, db, req)
+	return keeper.Acquire(ctx, req)
 }
 
 // TryAcquire is Acquire without the wait: if someone else holds the lock it
 // returns ErrNotAcquired at once. WithTimeout has no effect on it.
 func TryAcquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*Lock, error) {
-	req, err := request(key, opts)
+	keeper, req, err := prepare(ctx, db, key, opts)
 	if err != nil {
 		return nil, err
 	}
 	req.Try = true
-	return acquire(ctx, db, req)
+	return keeper.Acquire(ctx, req)
 }
 
 // AcquireAll waits for the locks of all keys and returns them as one Lock, on one
@@ -55,21 +55,19 @@ func TryAcquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*L
 // repeated keys count once. Close releases all. Its errors are Acquire's; what
 // had been taken when it gives up is released within some seconds.
 func AcquireAll(ctx context.Context, db *sql.DB, keys []string, opts ...Option) (*Lock, error) {
-	req, err := request("", opts)
-	if err != nil {
-		return nil, err
-	}
-	keeper, err := conn.KeeperOf(ctx, db)
+	keeper, req, err := prepare(ctx, db, "", opts)
 	if err != nil {
 		return nil, err
 	}
 	return keeper.AcquireAll(ctx, keys, req)
 }
 
-func acquire(ctx context.Context, db *sql.DB, req conn.Request) (*Lock, error) {
-	keeper, err := conn.KeeperOf(ctx, db)
+// prepare finds the keeper behind db and makes the request.
+func prepare(ctx context.Context, db *sql.DB, key string, opts []Option) (*conn.Keeper, conn.Request, error) {
+	req, err := request(key, opts)
 	if err != nil {
-		return nil, err
+		return nil, req, err
 	}
-	return keeper.Acquire(ctx, req)
+	keeper, err := conn.KeeperOf(ctx, db)
+	return keeper, req, err
 }

@@ -202,6 +202,11 @@ func pgCall(ctx context.Context, q Querier, function string, n Name) (bool, erro
 	return yes, nil
 }
 
+// PostgresTry and PostgresUnlock are Try and Release as texts, for callers that
+// send them together with others.
+func PostgresTry(n Name) string    { return "select pg_try_advisory_lock(" + pgArgs(n) + ")" }
+func PostgresUnlock(n Name) string { return "select pg_advisory_unlock(" + pgArgs(n) + ")" }
+
 func pgArgs(n Name) string {
 	if n.space == spacePair {
 		class, object := n.halves()
