@@ -44,14 +44,26 @@ func (t *ownTx) Commit() error {
 // SessionResetter what database/sql does for such a one: when the context of a
 // transaction ends, the connection is not used again.
 func (t *ownTx) Rollback() error {
-	inner, own := t.inner, &t.c.own
-	if t.ctx.Err() != nil && (own.validator == nil || own.resetter == nil) {
-		t.c.spent = true
-	}
-	t.c.ownTxs--
+	inner, c := t.inner, t.c
+	spent := t.ctx.Err() != nil && (c.own.validator == nil || c.own.resetter == nil)
+	c.ownTxs--
 	*t = ownTx{}
-	return inner.Rollback()
+	err := inner.Rollback()
+	if spent {
+		c.spent = true
+		if err != nil {
+			err = spentErr{err}
+		}
+	}
+	return err
 }
+
+// spentErr is the error of a rollback that costs the connection. To its text it
+// adds that database/sql takes it for driver.ErrBadConn.
+type spentErr struct{ error }
+
+func (e spentErr) Is(target error) bool { return target == driver.ErrBadConn }
+func (e spentErr) Unwrap() error        { return e.error }
 
 // lockTx is a transaction on a lock's session, begun under the lock's context.
 type lockTx struct {
