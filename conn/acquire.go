@@ -60,7 +60,7 @@ func (k *Keeper) acquire(ctx context.Context, req Request, name dialect.Name) (*
 		return k.nest(ctx, outer, req, name)
 	}
 	k.everLocked.Store(true)
-	w := &waiter{key: req.Key, parent: ctx, since: time.Now()}
+	w := &waiter{key: req.Key, parent: ctx, since: time.Now(), begin: req.begin}
 	w.until, _ = ctx.Deadline()
 	if over := w.since.Add(req.Timeout); req.Timeout > 0 && (w.until.IsZero() || over.Before(w.until)) {
 		w.until = over
@@ -122,10 +122,13 @@ func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (
 		return nil, k.explain(ctx, r, w, ctx.Err())
 	case granted && ctx.Err() != nil:
 		k.spawn(func() {
-			_ = s.io.lock(context.Background())
-			s.dropBegun()
-			s.io.unlock()
-			k.deliver(r, s)
+			xact := s.begun != nil && s.begun.xact
+			k.dropBegun(s)
+			if xact { // the lock went with it
+				k.giveUp(r, s)
+			} else {
+				k.deliver(r, s)
+			}
 		})
 		return nil, k.explain(ctx, r, w, ctx.Err())
 	case granted:
@@ -164,12 +167,16 @@ func (k *Keeper) try(ctx context.Context, name dialect.Name, req Request) (s *se
 		if err != nil {
 			return nil, false, err
 		}
-		if err = k.supported(s); err != nil {
+		xact := req.begin != nil && k.pooled(s)
+		if err = k.supported(s); err != nil && !xact {
 			k.put(s)
 			return nil, false, err
 		}
 		var dead bool
 		granted, dead, err = k.ask(ctx, s, func(ctx context.Context) (bool, error) {
+			if xact {
+				return s.xactLock(ctx, name, *req.begin, false)
+			}
 			if len(req.more) > 0 {
 				return k.tryAll(ctx, s, name, req.more)
 			}
@@ -232,6 +239,7 @@ func (k *Keeper) supported(s *session) error {
 // neither mu nor io.
 func (k *Keeper) install(r *room, w *waiter, s *session, t tenure) (*Lock, error) {
 	l := &Lock{keeper: k, key: w.key, name: r.name, sess: s, since: time.Now(), tenure: t}
+	l.xact = s.begun != nil && s.begun.xact
 	l.ctx = newLockCtx(w.parent, l)
 	k.locksHeld.Add(1)
 	k.mu.Lock()

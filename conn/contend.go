@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -28,14 +29,16 @@ func (k *Keeper) contend(r *room, s *session) {
 		k.mu.Unlock()
 		if s == nil {
 			var err error
-			if s, err = k.session(k.ctx); err == nil {
-				if err = k.supported(s); err != nil {
-					k.put(s)
-				}
-			}
-			if err != nil {
+			if s, err = k.session(k.ctx); err != nil {
 				s = nil
 				k.failAll(r, err)
+				continue
+			}
+		}
+		var begin *driver.TxOptions
+		if err := k.supported(s); err != nil {
+			if begin = k.xactFor(r, s); begin == nil {
+				k.failOne(r, err)
 				continue
 			}
 		}
@@ -43,6 +46,9 @@ func (k *Keeper) contend(r *room, s *session) {
 			k.look(r, s)
 		}
 		granted, dead, err := k.ask(context.Background(), s, func(ctx context.Context) (bool, error) {
+			if begin != nil {
+				return s.xactLock(ctx, r.name, *begin, true)
+			}
 			return k.dialect.Wait(ctx, &s.phys, r.name, slice)
 		})
 		switch {
@@ -83,10 +89,20 @@ func (k *Keeper) impatient(r *room) bool {
 // deliver gives a lock just granted on s to the first in the busy room's queue,
 // or back to the server if nobody waits any more.
 func (k *Keeper) deliver(r *room, s *session) {
+	xact := s.begun != nil && s.begun.xact
 	k.mu.Lock()
 	w := r.next()
+	if w != nil && xact && (w.begin == nil || *w.begin != s.begun.opts) {
+		w.place = r.queue.PushFront(w) // the transaction is not as he wants it
+		w = nil
+	}
 	k.mu.Unlock()
-	if w == nil {
+	switch {
+	case w == nil && xact:
+		k.dropBegun(s)
+		k.giveUp(r, s)
+		return
+	case w == nil:
 		_ = s.io.lock(context.Background())
 		err := k.releaseAt(s, r.name)
 		s.io.unlock()

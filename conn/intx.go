@@ -127,9 +127,15 @@ func (l *Lock) setLast() {
 // server has let the next one in. Under io.
 func (t *lockTx) closesWithCommit(s *session) bool {
 	l := t.lock
-	if !t.last || !s.pipes() || !l.keeper.mayRelease(l) {
+	if !t.last || !s.pipes() || l.xact || !l.keeper.mayRelease(l) {
 		return false
 	}
+	return l.closeEarly()
+}
+
+// closeEarly ends the lock's context because the end of a transaction is about
+// to release the lock; Close finds that done.
+func (l *Lock) closeEarly() bool {
 	gone := fault(l.key, "", ErrReleased)
 	if !l.beginClosing(gone) {
 		return false

@@ -26,7 +26,9 @@ func (k *Keeper) nest(ctx context.Context, outer *Lock, req Request, name dialec
 		l.reentry = l.reentry || have == name
 	}
 	var err error
-	if l.reentry {
+	if outer.top().xact && !l.reentry {
+		err = fault(l.key, "the lock of InTx through a pooler is its transaction's: no other can be taken under it", ErrUnsupported)
+	} else if l.reentry {
 		err = l.enterNest()
 	} else {
 		err = k.nestAt(ctx, l, req)

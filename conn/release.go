@@ -27,7 +27,7 @@ func (k *Keeper) release(l *Lock) error {
 	t := l.tenure
 	t.turns++
 	var w *waiter
-	if !t.over() && !k.closing && !s.mustScrub() && !s.unlocked {
+	if !t.over() && !k.closing && !s.mustScrub() && !s.unlocked && !l.xact {
 		w = r.next()
 	}
 	k.mu.Unlock()
@@ -36,7 +36,7 @@ func (k *Keeper) release(l *Lock) error {
 
 	var err error
 	if w == nil {
-		if !s.unlocked {
+		if !s.unlocked && !l.xact {
 			err = k.releaseAt(s, l.name)
 		}
 		s.unlocked = false

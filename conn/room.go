@@ -3,6 +3,7 @@ package conn
 import (
 	"container/list"
 	"context"
+	"database/sql/driver"
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
@@ -28,8 +29,9 @@ type waiter struct {
 	key    string // as the caller spelled it
 	parent context.Context
 	since  time.Time
-	until  time.Time   // when it gives up, zero if nobody knows
-	ready  chan answer // buffered; one answer
+	until  time.Time         // when it gives up, zero if nobody knows
+	begin  *driver.TxOptions // InTx's
+	ready  chan answer       // buffered; one answer
 	place  *list.Element
 }
 

@@ -109,6 +109,7 @@ func (t *lockTx) Commit() error {
 			s.unlocked = released
 			return err
 		}
+		t.endXact()
 		err := t.inner.Commit()
 		if err != nil && s.pg == nil && !s.dead() {
 			// A COMMIT that MySQL refuses leaves the transaction open;
@@ -124,7 +125,10 @@ func (t *lockTx) Commit() error {
 }
 
 func (t *lockTx) Rollback() error {
-	return t.end(func(context.Context, *session) error { return t.inner.Rollback() })
+	return t.end(func(context.Context, *session) error {
+		t.endXact()
+		return t.inner.Rollback()
+	})
 }
 
 var errTxDone = errors.New("lockdb: the transaction has ended")

@@ -57,9 +57,14 @@ func (postgresDialect) open(ctx context.Context, q Querier, ttl time.Duration, n
 		name, value, _ := strings.Cut(s, "=")
 		values[i] = "('" + name + "', '" + value + "')"
 	}
+	direct := ""
+	if pid := q.HandshakePID(); pid != 0 {
+		// Behind a pooler the settings would stay on a backend that others use.
+		direct = " WHERE pg_backend_pid() = " + strconv.FormatUint(uint64(pid), 10)
+	}
 	row, err := q.QuerySimple(ctx, "SELECT pg_backend_pid(), version(), pg_is_in_recovery(), "+
 		"(SELECT count(set_config(s.name, v.value, false)) FROM pg_settings s JOIN (VALUES "+
-		strings.Join(values, ", ")+") AS v(name, value) ON v.name = s.name)")
+		strings.Join(values, ", ")+") AS v(name, value) ON v.name = s.name"+direct+")")
 	if err != nil {
 		return Server{}, fmt.Errorf("prepare the session: %w", err)
 	}
@@ -116,8 +121,7 @@ func (d postgresDialect) Wait(ctx context.Context, q Querier, n Name, slice time
 	if err == nil {
 		return true, nil
 	}
-	var e *pgconn.PgError
-	if !errors.As(err, &e) || e.Code != "55P03" && e.Code != "57014" { // lock_not_available, query_canceled
+	if !PostgresTimedOut(err) {
 		return false, err
 	}
 	return d.holds(ctx, q, n)
@@ -206,6 +210,25 @@ func pgCall(ctx context.Context, q Querier, function string, n Name) (bool, erro
 // send them together with others.
 func PostgresTry(n Name) string    { return "select pg_try_advisory_lock(" + pgArgs(n) + ")" }
 func PostgresUnlock(n Name) string { return "select pg_advisory_unlock(" + pgArgs(n) + ")" }
+
+// PostgresTryXact takes a lock that ends with the transaction, if it is free.
+func PostgresTryXact(n Name) string { return "SELECT pg_try_advisory_xact_lock(" + pgArgs(n) + ")" }
+
+// PostgresWaitXact waits for such a lock for about slice, in a transaction that
+// is aborted if it does not come.
+func PostgresWaitXact(n Name, slice time.Duration) string {
+	return "SET LOCAL lock_timeout = " + strconv.FormatInt(max(1, slice.Milliseconds()), 10) +
+		"; SELECT pg_advisory_xact_lock(" + pgArgs(n) + "); SET LOCAL lock_timeout TO DEFAULT"
+}
+
+// PostgresIsolation asks for the isolation level of the transaction.
+const PostgresIsolation = "SHOW transaction_isolation"
+
+// PostgresTimedOut tells whether err is the end of a wait for a lock.
+func PostgresTimedOut(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && (e.Code == "55P03" || e.Code == "57014") // lock_not_available, query_canceled
+}
 
 func pgArgs(n Name) string {
 	if n.space == spacePair {
