@@ -17,16 +17,12 @@ import (
 func (k *Keeper) contend(r *room, s *session) {
 	for deaths := 0; ; {
 		k.mu.Lock()
-		if r.queue.Len() == 0 || k.closing {
-			r.busy = false
-			k.sweep(r)
-			k.mu.Unlock()
-			if s != nil {
-				k.put(s)
-			}
+		done := r.queue.Len() == 0 || k.closing
+		k.mu.Unlock()
+		if done {
+			k.giveUp(r, s)
 			return
 		}
-		k.mu.Unlock()
 		if s == nil {
 			var err error
 			if s, err = k.session(k.ctx); err != nil {
@@ -134,11 +130,13 @@ func (k *Keeper) giveUp(r *room, s *session) {
 		k.spawn(func() { k.contend(r, s) })
 		return
 	}
+	// The session is free before the room is: who comes next finds it.
+	kept := s == nil || k.keep(s)
 	r.busy = false
 	k.sweep(r)
 	k.mu.Unlock()
-	if s != nil {
-		k.put(s)
+	if !kept {
+		s.close()
 	}
 }
 

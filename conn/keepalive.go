@@ -46,7 +46,7 @@ func (s *session) again(d time.Duration) {
 
 // tick is the session's keep-alive, on its timer's goroutine: it does nothing
 // while the session is in use, pings it when it is idle, and closes it when it
-// has held no lock for half the TTL.
+// has held no lock for half the TTL, or a shorter time if there are too many.
 func (s *session) tick() {
 	if !s.keeper.join() {
 		return
@@ -57,10 +57,11 @@ func (s *session) tick() {
 	s.mu.Unlock()
 	ttl := s.keeper.opts.TTL
 	switch {
-	case !holding && age >= ttl/2 && s.keeper.takeIdle(s):
+	case !holding && age >= ttl/2 && s.keeper.takeIdle(s),
+		!holding && age >= surplusTime && s.keeper.takeSurplus(s):
 		s.close()
 	case !holding:
-		s.again(ttl / 4)
+		s.again(min(ttl/4, surplusTime))
 	case age < ttl/3 && left > ttl/3:
 		s.again(ttl/3 - age)
 	case s.io.tryLock():

@@ -96,32 +96,61 @@ func (k *Keeper) open() {
 // closes it. The caller does not hold its io.
 func (k *Keeper) put(s *session) {
 	k.mu.Lock()
+	kept := k.keep(s)
+	k.mu.Unlock()
+	if !kept {
+		s.close()
+	}
+}
+
+// keep is put, but leaves the closing to the caller if it returns false. Under mu.
+func (k *Keeper) keep(s *session) bool {
 	switch {
 	case s.isClosed(): // in the same critical section as what keeps it: lose takes it out again
-		k.mu.Unlock()
+		return true
 	case len(k.queue) > 0:
 		k.queue[0].ready <- sessionAnswer{s: s}
 		k.queue = k.queue[1:]
-		k.mu.Unlock()
-	case !k.closing && len(k.idle) < k.opts.MaxIdleSessions:
-		k.idle = append(k.idle, s)
-		k.mu.Unlock()
-	default:
-		k.mu.Unlock()
-		s.close()
+		return true
+	case k.closing || k.opts.MaxIdleSessions <= 0:
+		return false
 	}
+	k.idle = append(k.idle, s)
+	if k.surplus() {
+		s.again(surplusTime)
+	}
+	return true
+}
+
+// surplusTime is how long more than MaxIdleSessions stay open with no lock:
+// where many locks come and go, closing each session and dialling the next
+// would cost more than the locks.
+const surplusTime = time.Second
+
+// surplus tells whether there are too many idle sessions. Under mu.
+func (k *Keeper) surplus() bool { return len(k.idle) > k.opts.MaxIdleSessions }
+
+// takeSurplus is takeIdle if there are too many.
+func (k *Keeper) takeSurplus(s *session) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.surplus() && k.dropIdle(s)
 }
 
 // takeIdle takes that session out of the idle ones, if it is among them.
 func (k *Keeper) takeIdle(s *session) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.dropIdle(s)
+}
+
+// dropIdle is takeIdle under mu.
+func (k *Keeper) dropIdle(s *session) bool {
 	i := slices.Index(k.idle, s)
-	if i < 0 {
-		return false
+	if i >= 0 {
+		k.idle = slices.Delete(k.idle, i, i+1)
 	}
-	k.idle = slices.Delete(k.idle, i, i+1)
-	return true
+	return i >= 0
 }
 
 // forget drops a session that is closed; one who waits because of
@@ -129,9 +158,7 @@ func (k *Keeper) takeIdle(s *session) bool {
 func (k *Keeper) forget(s *session) {
 	k.mu.Lock()
 	delete(k.sessions, s)
-	if i := slices.Index(k.idle, s); i >= 0 {
-		k.idle = slices.Delete(k.idle, i, i+1)
-	}
+	k.dropIdle(s)
 	dial := !k.closing && k.opening < len(k.queue) &&
 		(k.opts.MaxSessions <= 0 || len(k.sessions)+k.opening < k.opts.MaxSessions)
 	if dial {

@@ -1,0 +1,195 @@
+package lockctx_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockdb/lockdb/internal/dbtest"
+	"github.com/lockdb/lockdb/lockctx"
+)
+
+// waitersAtServer counts the sessions that wait for a lock at the server.
+func waitersAtServer(t testing.TB, s *dbtest.Server, db *sql.DB) (n int) {
+	t.Helper()
+	query := "SELECT count(*) FROM information_schema.PROCESSLIST WHERE STATE = 'User lock' AND DB = DATABASE()"
+	if !s.IsMySQL() {
+		query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+	}
+	require.NoError(t, db.QueryRow(query).Scan(&n))
+	return n
+}
+
+func TestAtMostOneOfAProcessWaitsAtTheServer(t *testing.T) {
+	turns := 2000
+	if testing.Short() {
+		turns = 100
+	}
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		s = s.CreateDatabase(t)
+		db, watch, key := open(t, s), s.Open(t), dbtest.Key(t)
+		var inside, most atomic.Int32
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				for range turns {
+					lk, err := lockctx.Acquire(testCtx(t), db, key)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if inside.Add(1) != 1 {
+						t.Error("two are inside")
+					}
+					inside.Add(-1)
+					if err := lk.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { wg.Wait(); close(done) }()
+		for {
+			select {
+			case <-done:
+				require.LessOrEqual(t, most.Load(), int32(1))
+				return
+			default:
+				most.Store(max(most.Load(), int32(waitersAtServer(t, s, watch))))
+			}
+		}
+	})
+}
+
+// A process of its own takes turns with 8 goroutines for a time and tells how
+// many it had.
+func TestMain_turns(t *testing.T) {
+	dsn, key := os.Getenv("LOCKDB_TURNS_DSN"), os.Getenv("LOCKDB_TURNS_KEY")
+	if dsn == "" {
+		return
+	}
+	db := openDSN(t, dsn)
+	until := time.Now().Add(10 * time.Second)
+	var turns atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for time.Now().Before(until) {
+				lk, err := lockctx.Acquire(context.Background(), db, key)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				turns.Add(1)
+				if err := lk.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	fmt.Printf("turns=%d\n", turns.Load())
+}
+
+func TestTwoProcessesShareALockFairly(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		key := dbtest.Key(t)
+		var turns [2]int
+		var wg sync.WaitGroup
+		for i := range turns {
+			wg.Go(func() {
+				cmd := exec.Command(os.Args[0], "-test.run=^TestMain_turns$", "-test.v")
+				cmd.Env = append(os.Environ(), "LOCKDB_TURNS_DSN="+s.DSN(), "LOCKDB_TURNS_KEY="+key)
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Errorf("%v: %s", err, out)
+					return
+				}
+				_, rest, _ := strings.Cut(string(out), "turns=")
+				turns[i], _ = strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
+			})
+		}
+		wg.Wait()
+		t.Logf("turns: %v", turns)
+		total := turns[0] + turns[1]
+		for i, n := range turns {
+			require.GreaterOrEqual(t, n*100, total*20, "process %d had %d of %d turns", i, n, total)
+		}
+	})
+}
+
+func TestTenThousandWaitersOnAHundredKeysAreServedByFewSessions(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		s = s.CreateDatabase(t)
+		db, key := open(t, s), dbtest.Key(t)
+		db.SetMaxOpenConns(4)
+		var wg sync.WaitGroup
+		for i := range 10_000 {
+			wg.Go(func() {
+				err := lockctx.Do(testCtx(t), db, key+strconv.Itoa(i%100), func(context.Context) error { return nil })
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { wg.Wait(); close(done) }()
+		most, watch := 0, s.Open(t)
+		watch.SetMaxOpenConns(1)
+		for {
+			select {
+			case <-done:
+				t.Logf("at most %d lock sessions", most)
+				require.LessOrEqual(t, most, 102)
+				return
+			default:
+				most = max(most, sessionsOf(t, s, watch)-1)
+			}
+		}
+	})
+}
+
+// sessionsOf counts the sessions in the server's database.
+func sessionsOf(t testing.TB, s *dbtest.Server, db *sql.DB) (n int) {
+	t.Helper()
+	query := "SELECT count(*) FROM information_schema.PROCESSLIST WHERE DB = DATABASE()"
+	if !s.IsMySQL() {
+		query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+	}
+	require.NoError(t, db.QueryRow(query).Scan(&n))
+	return n
+}
+
+func TestC14_CreateIndexConcurrentlyFinishesBesideWaiters(t *testing.T) {
+	s := dbtest.Shared(t, dbtest.Postgres).CreateDatabase(t)
+	db, bare, key := open(t, s), s.Open(t), dbtest.Key(t)
+	_, err := bare.Exec("CREATE TABLE t (id int); INSERT INTO t SELECT generate_series(1, 1000)")
+	require.NoError(t, err)
+	holder := acquire(t, db, key)
+	ctx, cancel := context.WithCancel(testCtx(t))
+	var wg sync.WaitGroup
+	for range 20 { // each a process of its own, as far as the server can tell
+		other := open(t, s)
+		wg.Go(func() { _, _ = lockctx.Acquire(ctx, other, key) })
+	}
+	require.Eventually(t, func() bool { return waitersAtServer(t, s, bare) >= 15 }, 10*time.Second, 10*time.Millisecond)
+	start := time.Now()
+	_, err = bare.Exec("CREATE INDEX CONCURRENTLY i ON t (id)")
+	require.NoError(t, err)
+	t.Logf("CREATE INDEX CONCURRENTLY took %v", time.Since(start))
+	require.Less(t, time.Since(start), 5*time.Second)
+	cancel()
+	wg.Wait()
+	require.NoError(t, holder.Close())
+}
