@@ -91,6 +91,9 @@ func launchMySQL(k Kind) (*Server, error) {
 		user = []string{"--user=root"} // They ask whether root is really meant.
 	}
 	prepare := func(dir string) error {
+		if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o700); err != nil {
+			return err
+		}
 		return cloneTemplate(k, nil, p.server, func(data string) []string {
 			return slices.Concat(p.initialise, user, []string{"--datadir=" + data})
 		}, filepath.Join(dir, "data"))
@@ -101,6 +104,8 @@ func launchMySQL(k Kind) (*Server, error) {
 		d.stop = syscall.SIGTERM
 		d.argv = slices.Concat(p.argv, p.options, user, []string{
 			"--datadir=" + filepath.Join(d.dir, "data"), "--port=" + strconv.Itoa(port), "--bind-address=127.0.0.1",
+			// When MariaDB starts it removes temporary tables from here, other servers' too, which crash of it.
+			"--tmpdir=" + filepath.Join(d.dir, "tmp"),
 			// Relative to the data folder: the path of a socket must be short.
 			"--socket=my.sock", "--pid-file=my.pid",
 			"--skip-log-bin", "--max-connections=500", "--innodb-flush-log-at-trx-commit=0",
