@@ -100,10 +100,17 @@ func (c *lockCtx) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 // Done is closed when the context ends.
 func (c *lockCtx) Done() <-chan struct{} { return c.done }
 
+// Err sees the end of the parent as soon as a cancel returns; Done may follow a
+// moment later, or with this call.
 func (c *lockCtx) Err() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
+	err := c.err
+	c.mu.Unlock()
+	if err != nil || c.unparent == nil || c.parent.Err() == nil {
+		return err
+	}
+	c.end(c.parent.Err(), context.Cause(c.parent))
+	return c.Err()
 }
 
 // lockKey is how FromContext finds the innermost lock; a *Keeper as key finds

@@ -68,6 +68,7 @@ func (e spentErr) Unwrap() error        { return e.error }
 // lockTx is a transaction on a lock's session, begun under the lock's context.
 type lockTx struct {
 	c     *conn
+	ctx   context.Context // BeginTx's
 	lock  *Lock
 	inner driver.Tx
 	gate  gate  // one statement at a time inside the transaction
@@ -78,7 +79,7 @@ type lockTx struct {
 var _ driver.Tx = (*lockTx)(nil)
 
 func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driver.Tx, error) {
-	t := &lockTx{c: c, lock: sc.lock}
+	t := &lockTx{c: c, ctx: ctx, lock: sc.lock}
 	err := sc.run(ctx, "a transaction", true, func(ctx context.Context, s *session) error {
 		inner, err := s.takeBegun(opts), error(nil)
 		if inner == nil {
@@ -99,8 +100,14 @@ func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driv
 }
 
 // Commit commits only while the lock is held: it runs on the lock's session,
-// which died, and the transaction with it, if the lock was lost.
+// which died, and the transaction with it, if the lock was lost. Nor does it
+// commit once the context has ended: database/sql asks its own, which hears of
+// the end only after a cancel of the parent has returned.
 func (t *lockTx) Commit() error {
+	if err := t.ctx.Err(); err != nil {
+		_ = t.Rollback()
+		return err
+	}
 	sent := false
 	err := t.end(func(ctx context.Context, s *session) error {
 		sent = true
