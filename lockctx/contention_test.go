@@ -72,9 +72,9 @@ func TestAtMostOneOfAProcessWaitsAtTheServer(t *testing.T) {
 	})
 }
 
-// A process of its own takes turns with 8 goroutines for a time and tells how
+// TestChildTakesTurns is no test but a process of its own: it takes turns with 8 goroutines for a time and tells how
 // many it had.
-func TestMain_turns(t *testing.T) {
+func TestChildTakesTurns(t *testing.T) {
 	dsn, key := os.Getenv("LOCKDB_TURNS_DSN"), os.Getenv("LOCKDB_TURNS_KEY")
 	if dsn == "" {
 		return
@@ -109,7 +109,7 @@ func TestTwoProcessesShareALockFairly(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range turns {
 			wg.Go(func() {
-				cmd := exec.Command(os.Args[0], "-test.run=^TestMain_turns$", "-test.v")
+				cmd := exec.Command(os.Args[0], "-test.run=^TestChildTakesTurns$", "-test.v")
 				cmd.Env = append(os.Environ(), "LOCKDB_TURNS_DSN="+s.DSN(), "LOCKDB_TURNS_KEY="+key)
 				out, err := cmd.CombinedOutput()
 				if err != nil {
