@@ -15,6 +15,7 @@ type Request struct {
 	Key     string
 	Name    *dialect.Name     // nil: what the dialect makes of Key
 	more    []nestedKey       // of AcquireAll: the other keys, sorted
+	part    bool              // it is one of these
 	begin   *driver.TxOptions // of InTx: begin such a transaction with the grant, if it costs nothing
 	Timeout time.Duration     // bounds the wait; 0 is no bound
 	Try     bool              // do not wait

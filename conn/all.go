@@ -78,11 +78,11 @@ func (k *Keeper) acquireMore(first *Lock, req Request, start time.Time) error {
 		first.keys = append(first.keys, n.key)
 		var err error
 		if n.held {
-			l := &Lock{keeper: k, key: n.key, name: n.name, sess: first.sess, outer: first, since: time.Now()}
+			l := &Lock{keeper: k, key: n.key, name: n.name, sess: first.sess, outer: first, part: true, since: time.Now()}
 			l.ctx = newLockCtx(first.ctx, l)
 			err = l.enterNest()
 		} else {
-			rest := Request{Key: n.key, Try: req.Try}
+			rest := Request{Key: n.key, part: true, Try: req.Try}
 			if req.Timeout > 0 {
 				rest.Timeout = req.Timeout - time.Since(start)
 				rest.Try = rest.Timeout <= 0

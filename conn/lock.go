@@ -29,6 +29,7 @@ type Lock struct {
 	// the server knows nothing of it.
 	outer   *Lock // nil if it is not nested
 	reentry bool
+	part    bool // of the lock of AcquireAll, its outer: no caller has it
 
 	// gate lets one statement at a time onto the session; a transaction has
 	// a gate of its own inside.

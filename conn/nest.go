@@ -1,18 +1,23 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
 )
 
 // A lock acquired under another lock's context lives on that lock's session.
-// For a key that the session holds already it is a re-entry, which the server
-// need not hear of. For another key the server is asked on that session, beside
-// the rooms: a hand-off could not bring the lock there, and only at the server
-// can a deadlock with another session be seen.
+// For the key of a lock whose context it was acquired under it is a re-entry,
+// which the server need not hear of. For another key the server is asked on that
+// session, beside the rooms: a hand-off could not bring the lock there, and only
+// at the server can a deadlock with another session be seen. What the server
+// would not tell apart is looked at first: two who are under one lock's context,
+// but not under each other's, exclude each other although they share a session.
 
 // nestSlice is longer than PostgreSQL's deadlock_timeout (1 s): only a wait
 // that outlasts it is looked at for deadlocks.
@@ -20,17 +25,14 @@ const nestSlice = 1500 * time.Millisecond
 
 // nest acquires a lock under the context of outer.
 func (k *Keeper) nest(ctx context.Context, outer *Lock, req Request, name dialect.Name) (*Lock, error) {
-	l := &Lock{keeper: k, key: req.Key, name: name, sess: outer.sess, outer: outer, since: time.Now()}
+	l := &Lock{keeper: k, key: req.Key, name: name, sess: outer.sess, outer: outer, part: req.part, since: time.Now()}
 	l.ctx = newLockCtx(ctx, l)
-	for _, have := range outer.sess.names() {
-		l.reentry = l.reentry || have == name
-	}
-	var err error
-	if outer.top().xact && !l.reentry {
+	err := l.reenter()
+	switch {
+	case err != nil || l.reentry:
+	case outer.top().xact:
 		err = fault(l.key, "the lock of InTx through a pooler is its transaction's: no other can be taken under it", ErrUnsupported)
-	} else if l.reentry {
-		err = l.enterNest()
-	} else {
+	default:
 		err = k.nestAt(ctx, l, req)
 	}
 	if err != nil {
@@ -39,6 +41,46 @@ func (k *Keeper) nest(ctx context.Context, outer *Lock, req Request, name dialec
 	}
 	k.event(Event{Kind: EventAcquired, Key: l.key, Session: l.sess.server.SessionID, Duration: time.Since(l.since)})
 	return l, nil
+}
+
+// reenter enters the lock if it is a re-entry. Whether the locks around it are
+// still held is looked at in the same critical section: one that is being closed
+// looks for what is nested in it afterwards.
+func (l *Lock) reenter() error {
+	s := l.sess
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.reentry = slices.ContainsFunc(s.locks, func(have *Lock) bool {
+		if have.part {
+			return have.name == l.name && l.outer.within(have.outer)
+		}
+		return have.name == l.name && l.outer.within(have)
+	})
+	if !l.reentry {
+		return nil
+	}
+	for around := l.outer; around != nil; around = around.outer {
+		if err := around.Err(); err != nil {
+			return err
+		}
+	}
+	s.locks = append(s.locks, l)
+	return nil
+}
+
+// beside tells in words that another lock under the same outermost one has the
+// name of l; "" if none does.
+func (l *Lock) beside() string {
+	s := l.sess
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, have := range s.locks {
+		if have.name == l.name && have != l {
+			return fmt.Sprintf("this process for %v, under the same lock %q, but not under its own context (session %d)",
+				time.Since(have.since).Round(time.Millisecond), l.top().key, s.server.SessionID)
+		}
+	}
+	return ""
 }
 
 // enterNest puts the lock into the ledger of a session that its outer lock
@@ -64,8 +106,10 @@ func (k *Keeper) nestAt(ctx context.Context, l *Lock, req Request) error {
 		over = timer.C
 	}
 	granted, err := l.askNested(ctx, false)
-	room := &room{name: l.name} // for the words of the error
 	w := &waiter{key: l.key, parent: ctx, since: l.since}
+	explain := func(err error, seen string) error {
+		return k.explain(ctx, &room{name: l.name, seen: cmp.Or(l.beside(), seen)}, w, err)
+	}
 	for !granted && err == nil && !req.Try {
 		done := make(chan struct{})
 		if !k.spawn(func() {
@@ -89,16 +133,17 @@ func (k *Keeper) nestAt(ctx context.Context, l *Lock, req Request) error {
 				_ = l.Close()
 			}
 		})
-		return k.explain(ctx, room, w, why)
+		return explain(why, "")
 	}
 	switch {
 	case err != nil && l.outer.Err() != nil:
 		return l.outer.Err()
 	case err != nil:
-		return k.explain(ctx, room, w, err)
+		return explain(err, "")
 	case !granted:
-		k.look(room, l.sess)
-		return k.explain(ctx, room, w, errTimeout)
+		r := &room{name: l.name}
+		k.look(r, l.sess)
+		return explain(errTimeout, r.seen)
 	}
 	return nil
 }
@@ -114,6 +159,13 @@ func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err erro
 	if err := l.outer.check(); err != nil {
 		s.io.unlock()
 		return false, err
+	}
+	if l.beside() != "" {
+		s.io.unlock()
+		if wait {
+			l.pause()
+		}
+		return false, nil
 	}
 	inTx := s.inTx()
 	if s.rows != nil && !s.rows.readAhead(l.keeper.opts.BusyTimeout) {
@@ -140,14 +192,19 @@ func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err erro
 		s.lose(err)
 	}
 	if wait && !blocking && !granted && err == nil {
-		pause := time.NewTimer(20 * time.Millisecond)
-		defer pause.Stop()
-		select {
-		case <-pause.C:
-		case <-l.ctx.Done():
-		}
+		l.pause()
 	}
 	return granted, err
+}
+
+// pause is between two tries where there is nothing to wait at.
+func (l *Lock) pause() {
+	t := time.NewTimer(20 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.ctx.Done():
+	}
 }
 
 // leaveNest is Close of a nested lock: the outer one stays.
