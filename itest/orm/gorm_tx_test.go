@@ -63,7 +63,7 @@ func TestGormIsToldWhatOccupiesTheLocksSession(t *testing.T) {
 				c := s.connector(t, driver.WithBusyTimeout(50*time.Millisecond))
 				db := openConnector(t, c)
 				lk, session := s.acquire(t, db)
-				s.emptyTables(t, "item")
+				s.emptyTables(t)
 				g := newGorm(t, s, db, prepare).WithContext(lk.Context())
 				require.NoError(t, g.Create([]item{{ID: 1}, {ID: 2}}).Error)
 

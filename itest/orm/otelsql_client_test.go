@@ -67,12 +67,14 @@ func (c plainClient) begin(ctx context.Context) (transaction, error) {
 	return plainTx{plainWork{tx, c.s}, tx}, nil
 }
 
+type plainQueryer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 type plainWork struct {
-	queryer interface {
-		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	}
-	s server
+	queryer plainQueryer
+	s       server
 }
 
 func (w plainWork) session(ctx context.Context) (id int64, err error) {
