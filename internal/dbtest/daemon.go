@@ -3,7 +3,6 @@ package dbtest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,7 +93,6 @@ func launchDaemon(k Kind, who *account, prepare func(dir string) error, configur
 		if !bytes.Contains([]byte(err.Error()), []byte("ddress already in use")) {
 			break
 		}
-		err = errors.Join(err)
 	}
 	d.end()
 	return nil, fmt.Errorf("%s: %w", k, err)

@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -52,11 +53,13 @@ func (k Kind) dsnEnv() string { return "LOCKDB_TEST_" + strings.ToUpper(string(k
 
 func (k Kind) isMySQL() bool { return k == MySQL || k == MariaDB }
 
+var errMissing = errors.New("is not installed here")
+
 // missing explains what to do about a server that is not installed.
 func (k Kind) missing(what string) error {
-	return fmt.Errorf("%s: %s is not installed here: run scripts/install-servers, "+
+	return fmt.Errorf("%s: %s %w: run scripts/install-servers, "+
 		"or set %s to the DSN of a running server, or leave it out by %s=%q",
-		k, what, k.dsnEnv(), serversEnv, k.others())
+		k, what, errMissing, k.dsnEnv(), serversEnv, k.others())
 }
 
 func (k Kind) others() string {

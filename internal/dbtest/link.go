@@ -33,12 +33,12 @@ func (l *link) run() {
 		delete(l.relay.links, l)
 		l.relay.mu.Unlock()
 	}()
-	toServer, toClient := newFlow(l), newFlow(l)
+	toServer, toClient := newFlow(l, false), newFlow(l, true)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	// The client's bytes are read at once: what was sent before a cut must not wait for the server.
 	wg.Go(func() { toServer.read(l.client) })
-	if !l.relay.passable(l, time.Now()) || !l.dial() {
+	if !l.relay.passable(toServer, time.Now()) || !l.dial() {
 		l.reset()
 		return
 	}
@@ -100,7 +100,8 @@ func (l *link) conns() []*net.TCPConn {
 
 // flow is one direction of a link: what was read and is not yet written.
 type flow struct {
-	link *link
+	link  *link
+	reply bool // goes to the client
 
 	mu     sync.Mutex // guards queue
 	queue  []parcel
@@ -114,7 +115,9 @@ type parcel struct {
 	reset bool
 }
 
-func newFlow(l *link) *flow { return &flow{link: l, queued: make(chan struct{}, 1)} }
+func newFlow(l *link, reply bool) *flow {
+	return &flow{link: l, reply: reply, queued: make(chan struct{}, 1)}
+}
 
 func (f *flow) read(from *net.TCPConn) {
 	for {
@@ -167,7 +170,7 @@ func (f *flow) write(to *net.TCPConn) {
 			return
 		}
 		for end := len(p.bytes) == 0; end || len(p.bytes) > 0; {
-			if !f.link.relay.passable(f.link, p.sent) {
+			if !f.link.relay.passable(f, p.sent) {
 				return
 			}
 			n, passed, err := f.deliver(to, p)
@@ -193,7 +196,7 @@ func (f *flow) deliver(to *net.TCPConn, p parcel) (n int, passed bool, err error
 		return 0, false, err
 	}
 	switch {
-	case !r.open(f.link):
+	case !r.open(f):
 		return 0, false, nil
 	case p.reset:
 		f.link.reset()

@@ -77,7 +77,7 @@ func (p *mysqlProgram) findInstalled() (ok bool) {
 }
 
 // launchMySQL starts a MySQL or a MariaDB server.
-func launchMySQL(k Kind) (*Server, error) {
+func launchMySQL(k Kind, settings []string) (*Server, error) {
 	find := findMySQL
 	if k == MariaDB {
 		find = findMariaDB
@@ -111,6 +111,9 @@ func launchMySQL(k Kind) (*Server, error) {
 			"--skip-log-bin", "--max-connections=500", "--innodb-flush-log-at-trx-commit=0",
 			"--innodb-buffer-pool-size=16M", "--table-open-cache=400",
 		})
+		for _, setting := range settings {
+			d.argv = append(d.argv, "--"+setting)
+		}
 		return nil
 	}
 	s, err := launchDaemon(k, nil, prepare, configure)

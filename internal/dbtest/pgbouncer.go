@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// PgBouncer starts a PgBouncer of the test's own before s, which must be a PostgreSQL, in pool mode
-// "session", "transaction" or "statement".
-func (s *Server) PgBouncer(tb testing.TB, mode string) *Server {
+// PgBouncer starts a PgBouncer of the test's own before s, which must be a PostgreSQL. The settings have the
+// form name=value; pool_mode=session is the default.
+func (s *Server) PgBouncer(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
 	if s.kind != Postgres {
 		tb.Fatalf("dbtest: PgBouncer before %s", s.kind)
 	}
 	needSelected(tb, PgBouncer)
-	b, err := launchPgBouncer(s, mode)
+	b, err := launchPgBouncer(s, settings)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func (s *Server) PgBouncer(tb testing.TB, mode string) *Server {
 
 // launchPgBouncer starts PgBouncer before the backend. Its DSN asks pgx for an execution mode that does
 // not prepare statements by name, which need a PgBouncer from 1.21 on.
-func launchPgBouncer(backend *Server, mode string) (*Server, error) {
+func launchPgBouncer(backend *Server, settings []string) (*Server, error) {
 	pgbouncer, ok := findProgram("pgbouncer")
 	if !ok {
 		return nil, PgBouncer.missing("pgbouncer")
@@ -42,7 +42,7 @@ func launchPgBouncer(backend *Server, mode string) (*Server, error) {
 		if err != nil {
 			return err
 		}
-		config, err := pgbouncerConfig(u, backend.Addr(), mode, port)
+		config, err := pgbouncerConfig(u, backend.Addr(), port, settings)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func launchPgBouncer(backend *Server, mode string) (*Server, error) {
 	return s, nil
 }
 
-func pgbouncerConfig(backend *url.URL, addr, mode string, port int) (string, error) {
+func pgbouncerConfig(backend *url.URL, addr string, port int, settings []string) (string, error) {
 	host, backendPort, err := net.SplitHostPort(addr)
 	if err != nil {
 		return "", err
@@ -86,10 +86,10 @@ listen_port = %d
 unix_socket_dir =
 auth_type = any
 admin_users = %s
-pool_mode = %s
 max_client_conn = 2000
 default_pool_size = 40
 ignore_startup_parameters = extra_float_digits
 server_login_retry = 1
-`, database, port, backend.User.Username(), mode), nil
+%s
+`, database, port, backend.User.Username(), strings.Join(settings, "\n")), nil
 }

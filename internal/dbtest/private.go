@@ -1,15 +1,20 @@
 package dbtest
 
 import (
+	"errors"
 	"testing"
 )
 
 // Private starts a server for this test alone and removes it when the test ends. A private PgBouncer
-// stands before the shared PostgreSQL; Server.PgBouncer makes one before any other.
-func Private(tb testing.TB, k Kind) *Server {
+// stands before the shared PostgreSQL; Server.PgBouncer makes one before any other. Settings have the form
+// name=value, as in the server's own configuration.
+func Private(tb testing.TB, k Kind, settings ...string) *Server {
 	tb.Helper()
 	needSelected(tb, k)
-	s, err := launch(k)
+	s, err := launch(k, settings)
+	if errors.Is(err, errMissing) {
+		tb.Fatalf("%v\nA test with a server of its own needs the program, even if %s is set.", err, k.dsnEnv())
+	}
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/lockdb/lockdb/internal/dbtest"
 )
@@ -41,6 +42,32 @@ func TestPrivateServerKeepsItsDataOverARestartAndAKill(t *testing.T) {
 		require.Error(t, s.Open(t).Ping())
 		s.Start(t)
 		require.Equal(t, 1, rows())
+	})
+}
+
+func TestPrivateServerHasTheSettingsThatWereAskedFor(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		s = dbtest.Private(t, s.Kind(), "max_connections=33")
+		query := "SHOW max_connections"
+		if s.IsMySQL() {
+			query = "SELECT @@max_connections"
+		}
+		var got string
+		require.NoError(t, s.Open(t).QueryRow(query).Scan(&got))
+		require.Equal(t, "33", got)
+	})
+}
+
+func TestNoGoroutineStaysBehindATest(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		before := goleak.IgnoreCurrent()
+		t.Run("test", func(t *testing.T) {
+			s := dbtest.Private(t, s.Kind())
+			roundTrip(t, one(t, s, s.Relay(t).DSN()))
+			s.Sessions(t)
+			s.CreateDatabase(t)
+		})
+		goleak.VerifyNone(t, before)
 	})
 }
 

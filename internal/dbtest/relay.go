@@ -18,6 +18,7 @@ type Relay struct {
 	links   map[*link]struct{}
 	delay   time.Duration
 	cut     bool
+	mute    bool
 	closed  bool
 	changed chan struct{} // closed and replaced at each change, for those who wait for one
 	writing sync.RWMutex  // held for reading during a write, so that Cut can wait for the last one
@@ -66,6 +67,13 @@ func (r *Relay) CutForGood() {
 	r.flush()
 }
 
+// CutReplies is Cut of the direction to the client only: the server gets and does what the client asks, but
+// the client does not hear of it.
+func (r *Relay) CutReplies() {
+	r.change(func() { r.mute = true })
+	r.flush()
+}
+
 // flush returns when no write is under way that began before the cut.
 func (r *Relay) flush() {
 	for _, l := range r.all() {
@@ -77,7 +85,7 @@ func (r *Relay) flush() {
 }
 
 // Heal ends a cut.
-func (r *Relay) Heal() { r.change(func() { r.cut = false }) }
+func (r *Relay) Heal() { r.change(func() { r.cut, r.mute = false, false }) }
 
 // Reset breaks every connection with a TCP reset to both sides. What was on its way is lost.
 func (r *Relay) Reset() {
@@ -145,11 +153,11 @@ func (r *Relay) close() {
 	r.wg.Wait()
 }
 
-// passable waits until what was sent at the given time may pass the link, and tells whether it ever may.
-func (r *Relay) passable(l *link, sent time.Time) bool {
+// passable waits until what was sent at the given time may pass, and tells whether it ever may.
+func (r *Relay) passable(f *flow, sent time.Time) bool {
 	for {
 		r.mu.Lock()
-		wait, blocked, changed := time.Until(sent.Add(r.delay)), r.cut || l.lost, r.changed
+		wait, blocked, changed := time.Until(sent.Add(r.delay)), r.blocks(f), r.changed
 		r.mu.Unlock()
 		if !blocked && wait <= 0 {
 			return true
@@ -161,7 +169,7 @@ func (r *Relay) passable(l *link, sent time.Time) bool {
 			arrives = timer.C
 		}
 		select {
-		case <-l.done:
+		case <-f.link.done:
 			return false
 		case <-changed:
 		case <-arrives:
@@ -169,9 +177,12 @@ func (r *Relay) passable(l *link, sent time.Time) bool {
 	}
 }
 
-// open tells whether bytes may pass the link just now.
-func (r *Relay) open(l *link) bool {
+// open tells whether bytes may pass just now.
+func (r *Relay) open(f *flow) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.cut && !l.lost
+	return !r.blocks(f)
 }
+
+// blocks is called with r.mu held.
+func (r *Relay) blocks(f *flow) bool { return r.cut || f.link.lost || r.mute && f.reply }

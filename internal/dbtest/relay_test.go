@@ -26,6 +26,7 @@ func one(t *testing.T, s *dbtest.Server, dsn string) *sql.Conn {
 	t.Cleanup(func() { _ = db.Close() })
 	c, err := db.Conn(t.Context())
 	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
@@ -160,6 +161,24 @@ func TestRelayCutAcceptsConnectionsThatReachNoServer(t *testing.T) {
 		require.Empty(t, s.Sessions(t))
 		r.Heal()
 		require.NoError(t, <-pinged)
+	})
+}
+
+func TestRelayCutRepliesLetsTheServerDoWhatIsAsked(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		s = s.CreateDatabase(t)
+		r := s.Relay(t)
+		c := one(t, s, r.DSN())
+		roundTrip(t, c)
+		r.CutReplies()
+		ctx, cancel := context.WithTimeout(t.Context(), quiet)
+		defer cancel()
+		_, err := c.ExecContext(ctx, "CREATE TABLE done (n int)")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Eventually(t, func() bool {
+			_, err := s.Open(t).Exec("SELECT n FROM done")
+			return err == nil
+		}, 5*time.Second, 5*time.Millisecond)
 	})
 }
 

@@ -14,11 +14,15 @@ import (
 // are selected.
 func Each(t *testing.T, fn func(t *testing.T, s *Server)) {
 	t.Helper()
+	ran := false
 	for _, k := range selected(t) {
-		if k == PgBouncer {
-			continue
+		if k != PgBouncer {
+			ran = true
+			t.Run(string(k), func(t *testing.T) { fn(t, Shared(t, k)) })
 		}
-		t.Run(string(k), func(t *testing.T) { fn(t, Shared(t, k)) })
+	}
+	if !ran {
+		t.Skip(serversEnv + " leaves out mysql, mariadb and postgres")
 	}
 }
 
@@ -57,7 +61,7 @@ func shared(k Kind) (*Server, error) {
 			e.server, e.err = existing(k, dsn)
 			return
 		}
-		e.server, e.err = launch(k)
+		e.server, e.err = launch(k, nil)
 	})
 	return e.server, e.err
 }
@@ -69,6 +73,9 @@ func existing(k Kind, dsn string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{kind: k, dsn: dsn, admin: dsn}
+	if backend := os.Getenv(Postgres.dsnEnv()); k == PgBouncer && backend != "" {
+		s.admin = backend // It is taken to be the one behind.
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), adminTimeout)
 	defer cancel()
 	if err := ping(ctx, s.Driver(), dsn); err != nil {
@@ -78,18 +85,18 @@ func existing(k Kind, dsn string) (*Server, error) {
 }
 
 // launch starts a server of kind k, PgBouncer before the shared PostgreSQL.
-func launch(k Kind) (*Server, error) {
+func launch(k Kind, settings []string) (*Server, error) {
 	switch k {
 	case PgBouncer:
 		backend, err := shared(Postgres)
 		if err != nil {
 			return nil, err
 		}
-		return launchPgBouncer(backend, "transaction")
+		return launchPgBouncer(backend, append([]string{"pool_mode=transaction"}, settings...))
 	case Postgres:
-		return launchPostgres()
+		return launchPostgres(settings)
 	default:
-		return launchMySQL(k)
+		return launchMySQL(k, settings)
 	}
 }
 
