@@ -4,7 +4,6 @@ package dbtest_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -112,20 +111,21 @@ func TestKillSessionEndsThatSessionOnly(t *testing.T) {
 func TestDatabasesAreDroppedThoughInUse(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		var name string
+		outside := t // has what outlives the database
 		t.Run("use", func(t *testing.T) {
 			view := s.CreateDatabase(t)
-			db := view.Open(t)
-			_, err := db.Exec("CREATE TABLE t (n int)")
+			_, err := view.Open(t).Exec("CREATE TABLE t (n int)")
 			require.NoError(t, err)
-			tx, err := one(t, view, view.DSN()).BeginTx(context.Background(), nil)
+			tx, err := one(outside, view, view.DSN()).BeginTx(outside.Context(), nil)
 			require.NoError(t, err)
+			outside.Cleanup(func() { _ = tx.Rollback() })
 			_, err = tx.Exec("INSERT INTO t VALUES (1)")
 			require.NoError(t, err)
 			query := "SELECT current_database()"
 			if s.IsMySQL() {
 				query = "SELECT DATABASE()"
 			}
-			require.NoError(t, db.QueryRow(query).Scan(&name))
+			require.NoError(t, tx.QueryRow(query).Scan(&name))
 		})
 		require.True(t, strings.HasPrefix(name, "lockdb_"), name)
 		query := "SELECT COUNT(*) FROM pg_database WHERE datname = '" + name + "'"
