@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
@@ -25,7 +26,7 @@ func (k *Keeper) contend(r *room, s *session) {
 		}
 		if s == nil {
 			var err error
-			if s, err = k.session(k.ctx); err != nil {
+			if s, err = k.session(k.ctx, r.name, false); err != nil {
 				s = nil
 				k.failAll(r, err)
 				continue
@@ -192,13 +193,17 @@ func (k *Keeper) explain(ctx context.Context, r *room, w *waiter, err error) err
 	var out error
 	switch class := k.dialect.Classify(err); {
 	case ctx.Err() != nil:
-		out = fault(w.key, fmt.Sprintf("gave up after %v, %s", waited, k.whoHas(r)), ctx.Err())
+		out = fault(w.key, fmt.Sprintf("gave up after %v on %v, %s", waited, r.name, k.whoHas(r, err)), ctx.Err())
 	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
-		out = fault(w.key, fmt.Sprintf("waited %v, %s", waited, k.whoHas(r)), ErrNotAcquired)
+		out = fault(w.key, fmt.Sprintf("waited %v for %v, %s", waited, r.name, k.whoHas(r, err)), ErrNotAcquired)
 	case errors.Is(err, ErrClosed), errors.Is(err, ErrUnsupported):
 		out = fault(w.key, "", err)
 	case class == dialect.ClassDeadlock:
 		out = fault(w.key, "locks held before stay held: release them and begin again", ErrDeadlock, err)
+	case class == dialect.ClassUnsupported:
+		out = fault(w.key, noLocks, ErrUnsupported, err)
+	case class == dialect.ClassServerFull:
+		out = fault(w.key, "the server takes no more connections, and this process has no lock session that could come free", errAcquire, err)
 	case class == dialect.ClassLockTable:
 		out = fault(w.key, "the server's lock table is full: raise max_locks_per_transaction, or hold fewer locks", err)
 	default:
@@ -210,10 +215,17 @@ func (k *Keeper) explain(ctx context.Context, r *room, w *waiter, err error) err
 
 var errAcquire = errors.New("lockdb: acquire failed")
 
-// whoHas says in words who holds the room's lock.
-func (k *Keeper) whoHas(r *room) string {
+// whoHas says in words who holds the room's lock, or why it was not asked for.
+func (k *Keeper) whoHas(r *room, err error) string {
+	var none *starved
+	if errors.As(err, &none) {
+		return none.why
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if slices.ContainsFunc(k.queue, func(o *sessionOrder) bool { return o.name == r.name }) {
+		return k.noSession()
+	}
 	switch {
 	case r.holder != nil:
 		return fmt.Sprintf("held by this process for %v (session %d)",
