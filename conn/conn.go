@@ -25,7 +25,8 @@ type conn struct {
 	ownTx  ownTx // embedded, so that Begin and Prepare allocate nothing of ours
 	ownTxs int   // open transactions on own
 	stmt   stmt
-	spent  bool // own must not be used again
+	spare  *stmt // closed, free for use again
+	spent  bool  // own must not be used again
 }
 
 // pgConn adds what only PostgreSQL has: the *pgx.Conn, for CopyFrom and the like.

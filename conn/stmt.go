@@ -7,8 +7,8 @@ import (
 )
 
 // stmt is a prepared statement. It follows the routing of its calls: it is
-// prepared again where it is to run. One is embedded in each conn, so that
-// wrapping costs nothing in the usual case of one at a time.
+// prepared again where it is to run. One is embedded in each conn, and another
+// kept for use again, so that wrapping costs nothing in the usual cases.
 type stmt struct {
 	c     *conn
 	query string
@@ -81,12 +81,22 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err != nil {
 		return nil, err
 	}
-	s := &c.stmt
-	if s.used {
-		s = &stmt{}
-	}
+	s := c.freeStmt()
 	*s = stmt{c: c, query: query, first: inner, own: inner, used: true}
 	return s.as(), nil
+}
+
+// freeStmt is one to use: a program that keeps one statement prepared prepares
+// others beside it, on MySQL with every Exec that has parameters.
+func (c *conn) freeStmt() *stmt {
+	switch s := c.spare; {
+	case !c.stmt.used:
+		return &c.stmt
+	case s != nil:
+		c.spare = nil
+		return s
+	}
+	return &stmt{}
 }
 
 // Prepare implements driver.Conn.
@@ -117,8 +127,11 @@ func (s *stmt) Close() error {
 	for _, l := range s.lent {
 		l.sess.closeStmt(l.inner)
 	}
-	own := s.own
+	own, c := s.own, s.c
 	*s = stmt{}
+	if s != &c.stmt {
+		c.spare = s
+	}
 	if own == nil {
 		return nil
 	}
