@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 older drivers have what database/sql asks for no more
+
 package conn
 
 import (
@@ -8,15 +10,15 @@ import (
 // legacyExecer and legacyQueryer are the interfaces that drivers had before
 // there were contexts, used as database/sql uses them.
 type (
-	legacyExecer  struct{ driver.Execer }  //nolint:staticcheck // what such a driver has
-	legacyQueryer struct{ driver.Queryer } //nolint:staticcheck // what such a driver has
+	legacyExecer  struct{ driver.Execer }
+	legacyQueryer struct{ driver.Queryer }
 )
 
 func execerOf(dc driver.Conn) driver.ExecerContext {
 	switch e := dc.(type) {
 	case driver.ExecerContext:
 		return e
-	case driver.Execer: //nolint:staticcheck // as above
+	case driver.Execer:
 		return legacyExecer{e}
 	}
 	return nil
@@ -26,7 +28,7 @@ func queryerOf(dc driver.Conn) driver.QueryerContext {
 	switch q := dc.(type) {
 	case driver.QueryerContext:
 		return q
-	case driver.Queryer: //nolint:staticcheck // as above
+	case driver.Queryer:
 		return legacyQueryer{q}
 	}
 	return nil

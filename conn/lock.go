@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -195,7 +196,7 @@ func (l *Lock) within(other *Lock) bool {
 
 func (l *Lock) release(reason error) error {
 	gone := fault(l.key, "", reason)
-	if reason == ErrClosed { //nolint:errorlint // a sentinel that this package passes
+	if errors.Is(reason, ErrClosed) {
 		gone = fault(l.key, "", ErrReleased, ErrClosed)
 	}
 	if !l.to(stateClosing, gone) && !l.closingEarly() {
@@ -226,7 +227,7 @@ func (l *Lock) release(reason error) error {
 		return err
 	case openTx:
 		return fault(l.key, "a transaction begun under the lock was still open at Close: it was rolled back before the release", ErrReleased)
-	case reason == ErrClosed: //nolint:errorlint // as above
+	case errors.Is(reason, ErrClosed):
 		return ErrClosed
 	}
 	return nil

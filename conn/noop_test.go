@@ -58,7 +58,9 @@ func (c *noopConn) ResetSession(context.Context) error       { return nil }
 func (c *noopConn) IsValid() bool                            { return true }
 func (c *noopConn) CheckNamedValue(*driver.NamedValue) error { return nil }
 func (c *noopConn) Close() error                             { return nil }
-func (c *noopConn) queryRows() (driver.Rows, error)          { return c.QueryContext(nil, "", nil) } //nolint:staticcheck // it does not look at it
+
+//lint:ignore SA1012 it does not look at it
+func (c *noopConn) queryRows() (driver.Rows, error) { return c.QueryContext(nil, "", nil) }
 
 type noopStmt struct {
 	c      *noopConn

@@ -83,7 +83,8 @@ func (p *phys) begin(ctx context.Context, opts driver.TxOptions) (driver.Tx, err
 	if opts.ReadOnly {
 		return nil, errors.New("sql: driver does not support read-only transactions")
 	}
-	tx, err := p.dc.Begin() //nolint:staticcheck // the only way that such a driver offers
+	//lint:ignore SA1019 the only way that such a driver offers
+	tx, err := p.dc.Begin()
 	if err == nil && ctx.Err() != nil {
 		_ = tx.Rollback()
 		return nil, ctx.Err()

@@ -21,10 +21,10 @@ type rows struct {
 	inner driver.Rows // nil once the inner Rows is closed
 	ahead []resultSet // read ahead by the keeper; the first one is being read
 	atEnd bool        // the current result set has been read to its end
-	held  bool        // a current row waits in the inner Rows for ScanColumn
-	row   []driver.Value
-	err   error // what Next says once there is nothing left to read ahead
-	dead  error // why the result set ended before its owner closed it
+	//lint:ignore U1000 rows_go127.go uses it
+	inPlace
+	err  error // what Next says once there is nothing left to read ahead
+	dead error // why the result set ended before its owner closed it
 }
 
 // newRows is called under io, as is everything below that does not say under.
@@ -62,7 +62,7 @@ func (r *rows) under(fn func() error) error {
 // has scanned what it was given.
 func (r *rows) Next(dest []driver.Value) error {
 	return r.under(func() error {
-		if row, err, ok := r.nextAhead(); ok {
+		if ok, row, err := r.nextAhead(); ok {
 			copy(dest, row)
 			return err
 		}
@@ -74,26 +74,26 @@ func (r *rows) Next(dest []driver.Value) error {
 }
 
 // nextAhead takes the next row from what was read ahead; ok is false if the
-// inner Rows has it.
-func (r *rows) nextAhead() (row []driver.Value, err error, ok bool) { //nolint:revive,staticcheck // err is the row's, not the call's
+// inner Rows has it. err is what Next is to return for the row.
+func (r *rows) nextAhead() (ok bool, row []driver.Value, err error) {
 	if len(r.ahead) > 0 {
 		set := &r.ahead[0]
 		if len(set.rows) > 0 {
 			row = set.rows[0]
 			set.rows = set.rows[1:]
-			return row, nil, true
+			return true, row, nil
 		}
 		if set.complete {
-			return nil, io.EOF, true
+			return true, nil, io.EOF
 		}
 	}
 	if r.inner == nil {
 		if r.err != nil {
-			return nil, r.err, true
+			return true, nil, r.err
 		}
-		return nil, io.EOF, true
+		return true, nil, io.EOF
 	}
-	return nil, nil, false
+	return false, nil, nil
 }
 
 func cloneBytes(row []driver.Value) {

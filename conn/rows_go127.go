@@ -17,6 +17,12 @@ import (
 // whether it does.
 type scanRows struct{ *rows }
 
+// inPlace is the current row of an inner Rows that scans in place.
+type inPlace struct {
+	held bool           // it waits in the inner Rows
+	row  []driver.Value // it was read ahead
+}
+
 var _ driver.RowsColumnScanner = scanRows{}
 
 // wrapRows gives database/sql the result set.
@@ -30,7 +36,7 @@ func wrapRows(r *rows) driver.Rows {
 // NextRow implements driver.RowsColumnScanner.
 func (r scanRows) NextRow() error {
 	return r.under(func() error {
-		row, err, ok := r.nextAhead()
+		ok, row, err := r.nextAhead()
 		if ok {
 			r.row, r.held = row, false
 			return err

@@ -54,7 +54,7 @@ func everyText(err error) string {
 	if errors.As(err, &parse) {
 		text += parse.ConnString
 	}
-	switch err := err.(type) { //nolint:errorlint // it walks the tree itself
+	switch err := any(err).(type) { // it walks the tree itself
 	case interface{ Unwrap() error }:
 		text += everyText(err.Unwrap())
 	case interface{ Unwrap() []error }:
