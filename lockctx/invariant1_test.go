@@ -21,7 +21,8 @@ func TestI1_TheSessionThatHoldsTheLockIsTheOneThatIsUsed(t *testing.T) {
 		holder := out.holder(key)
 		require.NotZero(t, holder)
 
-		derived, cancel := context.WithTimeout(context.WithValue(lk.Context(), "any", "value"), time.Minute) //nolint:staticcheck // any key will do
+		//lint:ignore SA1029 any key will do
+		derived, cancel := context.WithTimeout(context.WithValue(lk.Context(), "any", "value"), time.Minute)
 		defer cancel()
 		for name, ctx := range map[string]context.Context{
 			"Context":       lk.Context(),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,7 +71,8 @@ func everyWay(t *testing.T, db *sql.DB, lk *lockctx.Lock, fn func(way string, ct
 	ctxs := map[string]context.Context{
 		"Context":       lk.Context(),
 		"WithoutCancel": context.WithoutCancel(lk.Context()),
-		"a value":       context.WithValue(context.WithoutCancel(lk.Context()), "any", "value"), //nolint:staticcheck // any key will do
+		//lint:ignore SA1029 any key will do
+		"a value":       context.WithValue(context.WithoutCancel(lk.Context()), "any", "value"),
 	}
 	c, err := db.Conn(context.Background())
 	require.NoError(t, err)
@@ -191,14 +193,7 @@ func TestI3_AStatementThatIsKilledWhileItRunsIsNotRunAgainElsewhere(t *testing.T
 			lk := acquire(t, db, dbtest.Key(t))
 			session := sessionID(t, s, db, lk)
 			done := async(func() error { return exec(lk.Context(), fmt.Sprintf(slow, id)) })
-			require.Eventually(t, func() bool {
-				for _, one := range view.Sessions(t) {
-					if one.ID == session && (one.State == "User sleep" || one.State == "PgSleep") {
-						return true
-					}
-				}
-				return false
-			}, promptly, promptly/1000, name)
+			require.Eventually(t, func() bool { return sleeps(t, view, session) }, promptly, time.Millisecond, name)
 			s.KillSession(t, session)
 			require.ErrorIs(t, within(t, done, promptly, name), lockctx.ErrLost, name)
 			requireLost(t, lk)
