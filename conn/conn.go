@@ -26,7 +26,7 @@ type conn struct {
 	ownTxs int   // open transactions on own
 	stmt   stmt
 	spare  *stmt // closed, free for use again
-	spent  bool  // own must not be used again
+	spent  bool  // not to be used again once it is returned
 }
 
 // pgConn adds what only PostgreSQL has: the *pgx.Conn, for CopyFrom and the like.
@@ -72,13 +72,15 @@ func (c *conn) route(ctx context.Context) (sc scope, onLock bool, err error) {
 	return scope{}, false, nil
 }
 
-// dial opens the conn's own session.
+// dial opens the conn's own session. If it cannot, the pool is not to count the
+// conn among its open connections.
 func (c *conn) dial(ctx context.Context) error {
 	dc, err := c.keeper.poolConnector.Connect(ctx)
 	if err != nil {
+		c.spent = true
 		return err
 	}
-	c.own, c.open = newPhys(dc), true
+	c.own, c.open, c.spent = newPhys(dc), true, false
 	return nil
 }
 
