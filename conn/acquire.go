@@ -19,6 +19,7 @@ type Request struct {
 	begin   *driver.TxOptions // of InTx: begin such a transaction with the grant, if it costs nothing
 	Timeout time.Duration     // bounds the wait; 0 is no bound
 	Try     bool              // do not wait
+	outcome *outcome
 }
 
 const (
@@ -38,18 +39,21 @@ const (
 
 // Acquire takes a lock. See package lockctx for what the errors mean.
 func (k *Keeper) Acquire(ctx context.Context, req Request) (*Lock, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fault(req.Key, "the context ended before the lock was asked for", err)
-	}
 	name, err := k.resolve(req)
 	if err != nil {
 		return nil, err
 	}
-	start := time.Now()
+	req.outcome = k.newOutcome(req)
+	if err := ctx.Err(); err != nil {
+		err = fault(req.Key, "the context ended before the lock was asked for", err)
+		req.outcome.end(nil, err)
+		return nil, err
+	}
 	l, err := k.acquire(ctx, req, name)
 	if err == nil && len(req.more) > 0 {
-		err = k.acquireMore(l, req, start)
+		err = k.acquireMore(l, req)
 	}
+	req.outcome.end(l, err)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +65,7 @@ func (k *Keeper) acquire(ctx context.Context, req Request, name dialect.Name) (*
 		return k.nest(ctx, outer, req, name)
 	}
 	k.everLocked.Store(true)
-	w := &waiter{key: req.Key, parent: ctx, since: time.Now(), begin: req.begin}
+	w := &waiter{key: req.Key, parent: ctx, since: time.Now(), begin: req.begin, outcome: req.outcome}
 	w.until, _ = ctx.Deadline()
 	if over := w.since.Add(req.Timeout); req.Timeout > 0 && (w.until.IsZero() || over.Before(w.until)) {
 		w.until = over
@@ -258,6 +262,5 @@ func (k *Keeper) install(r *room, w *waiter, s *session, t tenure) (*Lock, error
 	r.busy, r.holder = false, l
 	k.locks[l] = struct{}{}
 	k.mu.Unlock()
-	k.event(Event{Kind: EventAcquired, Key: w.key, Session: s.server.SessionID, Duration: l.since.Sub(w.since)})
 	return l, nil
 }

@@ -72,19 +72,18 @@ func (k *Keeper) tryAll(ctx context.Context, s *session, name dialect.Name, more
 
 // acquireMore takes the further locks of AcquireAll under the first, or closes
 // the first and with it those taken so far.
-func (k *Keeper) acquireMore(first *Lock, req Request, start time.Time) error {
-	first.keys = []string{first.key}
+func (k *Keeper) acquireMore(first *Lock, req Request) error {
+	first.keys = req.outcome.keys
 	for _, n := range req.more {
-		first.keys = append(first.keys, n.key)
 		var err error
 		if n.held {
-			l := &Lock{keeper: k, key: n.key, name: n.name, sess: first.sess, outer: first, part: true, since: time.Now()}
+			l := &Lock{keeper: k, key: n.key, name: n.name, sess: first.sess, outer: first, part: true}
 			l.ctx = newLockCtx(first.ctx, l)
 			err = l.enterNest()
 		} else {
-			rest := Request{Key: n.key, part: true, Try: req.Try}
+			rest := Request{Key: n.key, part: true, Try: req.Try, outcome: req.outcome}
 			if req.Timeout > 0 {
-				rest.Timeout = req.Timeout - time.Since(start)
+				rest.Timeout = req.Timeout - time.Since(req.outcome.start)
 				rest.Try = rest.Timeout <= 0
 			}
 			_, err = k.nest(first.ctx, first, rest, n.name)

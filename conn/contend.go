@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -105,6 +106,8 @@ func (k *Keeper) deliver(r *room, s *session) {
 		s.io.unlock()
 		if err != nil {
 			s.lose(err)
+			k.write(slog.LevelWarn, "lockdb: a lock that nobody waits for any more could not be released: its session was closed, and the lock with it",
+				slog.String("lock", r.name.String()), slog.Int64("session", s.server.SessionID), slog.Any("error", err))
 			s = nil
 		}
 		k.giveUp(r, s)
@@ -161,6 +164,7 @@ func (k *Keeper) failAll(r *room, err error) {
 
 // await waits for the room's answer, at no connection.
 func (k *Keeper) await(ctx context.Context, r *room, w *waiter, timeout time.Duration) (*Lock, error) {
+	w.outcome.waits()
 	var over <-chan time.Time
 	if timeout > 0 {
 		timer := time.NewTimer(time.Until(w.since.Add(timeout)))
@@ -209,7 +213,6 @@ func (k *Keeper) explain(ctx context.Context, r *room, w *waiter, err error) err
 	default:
 		out = fault(w.key, fmt.Sprintf("after %v", waited), errAcquire, err)
 	}
-	k.event(Event{Kind: EventRefused, Key: w.key, Duration: waited, Err: out})
 	return out
 }
 

@@ -26,6 +26,7 @@ type Keeper struct {
 	everLocked atomic.Bool          // contexts with locks may be about
 	locksHeld  atomic.Int64         // how many locks are held now
 	checker    atomic.Pointer[phys] // any connection, for CheckNamedValue
+	count      counters
 
 	ctx    context.Context // ends when close begins: for dials
 	cancel context.CancelFunc
@@ -41,6 +42,7 @@ type Keeper struct {
 	queue    []*sessionOrder // who waits for a session, first come first served
 	rooms    map[dialect.Name]*room
 	locks    map[*Lock]struct{}
+	nesting  map[*waiter]dialect.Name // who waits for a nested lock, for Held
 
 	dbOnce    sync.Once // opens db, which is Lock.DB
 	db        *sql.DB
@@ -57,6 +59,7 @@ func newKeeper(cfg Config) *Keeper {
 		sessions:      make(map[*session]struct{}),
 		rooms:         make(map[dialect.Name]*room),
 		locks:         make(map[*Lock]struct{}),
+		nesting:       make(map[*waiter]dialect.Name),
 	}
 	if k.lockConnector == nil {
 		k.lockConnector = k.poolConnector
@@ -134,20 +137,4 @@ func (k *Keeper) close() {
 		}
 		k.running.Wait()
 	})
-}
-
-func (k *Keeper) event(e Event) {
-	if k.opts.Observer != nil {
-		k.opts.Observer.LockEvent(e)
-	}
-	if e.Kind == EventLost {
-		k.logger().Warn("lockdb: lock lost", "key", e.Key, "session", e.Session, "held", e.Duration, "error", e.Err)
-	}
-}
-
-func (k *Keeper) logger() *slog.Logger {
-	if k.log != nil {
-		return k.log
-	}
-	return slog.Default()
 }

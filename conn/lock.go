@@ -43,7 +43,10 @@ type Lock struct {
 	state lockState
 	err   error // not nil unless held
 	tx    *lockTx
-	early bool // closing began with the last COMMIT, not with Close
+	early bool    // closing began with the last COMMIT, not with Close
+	note  error   // see remark
+	told  telling // what observers know of it
+	ended []*Lock // nested ones that ended with it, of which observers do not know it
 }
 
 // lockState is where a lock stands.
@@ -208,44 +211,53 @@ func (l *Lock) release(reason error) error {
 	l.closeGates(gone)
 	s, patience := l.sess, l.keeper.opts.BusyTimeout
 	if !s.io.lockWithin(patience) {
-		l.ctx.endWith(gone)
-		return l.finish(s, fmt.Errorf("a statement was still running after %v: its session was closed, and the lock with it", patience))
+		return l.finish(s, gone, fmt.Errorf("a statement was still running after %v: its session was closed, and the lock with it", patience))
 	}
 	stop := s.bound(cleanupBound)
-	openTx := s.endWork(l, gone)
+	var note error
+	switch {
+	case s.endWork(l, gone):
+		note = openTxAtClose(l.key)
+	case errors.Is(reason, ErrClosed):
+		note = ErrClosed
+	}
+	l.remark(note)
 	l.ctx.endWith(gone)
 	l.endNested(gone)
 	stop()
 	if s.dead() {
 		s.io.unlock()
 		s.lose(errPeerClosed)
+		l.tellEnd()
 		return l.Err()
 	}
-	err := l.keeper.release(l) // releases io
-	switch {
-	case err != nil:
+	if err := l.keeper.release(l); err != nil { // releases io
 		return err
-	case openTx:
-		return fault(l.key, "a transaction begun under the lock was still open at Close: it was rolled back before the release", ErrReleased)
-	case errors.Is(reason, ErrClosed):
-		return ErrClosed
 	}
-	return nil
+	return note
+}
+
+func openTxAtClose(key string) error {
+	return fault(key, "a transaction begun under the lock was still open at Close: it was rolled back before the release", ErrReleased)
 }
 
 // finish destroys the session of a lock that is being closed. The lock is
-// released by that, not lost.
-func (l *Lock) finish(s *session, why error) error {
+// released by that, not lost: also if the end of its context, on which the
+// driver closes the connection, is what ends the session.
+func (l *Lock) finish(s *session, gone, why error) error {
 	err := fault(l.key, why.Error(), ErrReleased)
+	l.remark(err)
 	l.to(stateReleased, err)
 	s.leave(l)
-	l.keeper.vacate(l)
+	l.ctx.endWith(gone)
 	s.lose(why)
-	l.keeper.event(Event{Kind: EventReleased, Key: l.key, Session: s.server.SessionID, Duration: time.Since(l.since), Err: err})
-	return err
+	l.tellEnd()
+	l.keeper.vacate(l)
+	return l.Err()
 }
 
-// lost is the session's call when it ends with the lock in its ledger.
+// lost is the session's call when it ends with the lock in its ledger. The
+// session has it told.
 func (l *Lock) lost(cause error) {
 	err := fault(l.key, fmt.Sprintf("session %d, held for %v", l.sess.server.SessionID, time.Since(l.since).Round(time.Millisecond)), ErrLost, cause)
 	if !l.to(stateLost, err) {
@@ -256,7 +268,6 @@ func (l *Lock) lost(cause error) {
 	}
 	l.ctx.endWith(err)
 	l.keeper.vacate(l)
-	l.keeper.event(Event{Kind: EventLost, Key: l.key, Session: l.sess.server.SessionID, Duration: time.Since(l.since), Err: err})
 }
 
 // closeGates refuses statements, in an open transaction too.

@@ -25,11 +25,11 @@ const nestSlice = 1500 * time.Millisecond
 
 // nest acquires a lock under the context of outer.
 func (k *Keeper) nest(ctx context.Context, outer *Lock, req Request, name dialect.Name) (*Lock, error) {
-	l := &Lock{keeper: k, key: req.Key, name: name, sess: outer.sess, outer: outer, part: req.part, since: time.Now()}
+	l := &Lock{keeper: k, key: req.Key, name: name, sess: outer.sess, outer: outer, part: req.part}
 	l.ctx = newLockCtx(ctx, l)
-	err := l.reenter()
+	reentry, err := l.reenter()
 	switch {
-	case err != nil || l.reentry:
+	case err != nil || reentry:
 	case outer.top().xact:
 		err = fault(l.key, "the lock of InTx through a pooler is its transaction's: no other can be taken under it", ErrUnsupported)
 	default:
@@ -39,14 +39,13 @@ func (k *Keeper) nest(ctx context.Context, outer *Lock, req Request, name dialec
 		l.ctx.endWith(err)
 		return nil, err
 	}
-	k.event(Event{Kind: EventAcquired, Key: l.key, Session: l.sess.server.SessionID, Duration: time.Since(l.since)})
 	return l, nil
 }
 
 // reenter enters the lock if it is a re-entry. Whether the locks around it are
 // still held is looked at in the same critical section: one that is being closed
 // looks for what is nested in it afterwards.
-func (l *Lock) reenter() error {
+func (l *Lock) reenter() (bool, error) {
 	s := l.sess
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,15 +56,16 @@ func (l *Lock) reenter() error {
 		return have.name == l.name && l.outer.within(have)
 	})
 	if !l.reentry {
-		return nil
+		return false, nil
 	}
 	for around := l.outer; around != nil; around = around.outer {
 		if err := around.Err(); err != nil {
-			return err
+			return false, err
 		}
 	}
+	l.since = time.Now()
 	s.locks = append(s.locks, l)
-	return nil
+	return true, nil
 }
 
 // beside tells in words that another lock under the same outermost one has the
@@ -89,6 +89,7 @@ func (l *Lock) enterNest() error {
 	if err := l.outer.Err(); err != nil {
 		return err
 	}
+	l.since = time.Now()
 	if !l.sess.enter(l) {
 		return fault(l.key, "", ErrLost, errPeerClosed)
 	}
@@ -106,9 +107,13 @@ func (k *Keeper) nestAt(ctx context.Context, l *Lock, req Request) error {
 		over = timer.C
 	}
 	granted, err := l.askNested(ctx, false)
-	w := &waiter{key: l.key, parent: ctx, since: l.since}
+	w := &waiter{key: l.key, parent: ctx, since: time.Now()}
 	explain := func(err error, seen string) error {
 		return k.explain(ctx, &room{name: l.name, seen: cmp.Or(l.beside(), seen)}, w, err)
+	}
+	if !granted && err == nil && !req.Try {
+		defer k.nests(w, l.name)()
+		req.outcome.waits()
 	}
 	for !granted && err == nil && !req.Try {
 		done := make(chan struct{})
@@ -146,6 +151,18 @@ func (k *Keeper) nestAt(ctx context.Context, l *Lock, req Request) error {
 		return explain(errTimeout, r.seen)
 	}
 	return nil
+}
+
+// nests has Held show that w waits for a nested lock.
+func (k *Keeper) nests(w *waiter, name dialect.Name) (over func()) {
+	k.mu.Lock()
+	k.nesting[w] = name
+	k.mu.Unlock()
+	return func() {
+		k.mu.Lock()
+		delete(k.nesting, w)
+		k.mu.Unlock()
+	}
 }
 
 // askNested asks once on the outer lock's session, and enters what it is
@@ -211,11 +228,14 @@ func (l *Lock) pause() {
 func (l *Lock) leaveNest(gone error) error {
 	s, patience := l.sess, l.keeper.opts.BusyTimeout
 	if !s.io.lockWithin(patience) {
-		l.ctx.endWith(gone)
 		err := errors.New("a statement was still running at Close of a nested lock: the session was closed")
-		l.to(stateReleased, fault(l.key, err.Error(), ErrReleased))
+		note := fault(l.key, err.Error(), ErrReleased)
+		l.remark(note)
+		l.to(stateReleased, note)
 		s.leave(l)
+		l.ctx.endWith(gone) // as in finish
 		s.lose(err)
+		l.tellEnd()
 		return l.Err()
 	}
 	switch l.now() {
@@ -227,22 +247,22 @@ func (l *Lock) leaveNest(gone error) error {
 		return l.Err()
 	}
 	stop := s.bound(cleanupBound)
-	openTx := s.endWork(l, gone)
+	var note error
+	if s.endWork(l, gone) {
+		note = openTxAtClose(l.key)
+		l.remark(note)
+	}
 	l.ctx.endWith(gone)
 	l.endNested(gone)
 	err := l.giveBackNested()
 	stop()
 	s.io.unlock()
 	if err != nil {
-		err = fault(l.key, "", ErrLost, err)
 		s.lose(err)
-		l.to(stateLost, err)
-		return err
+		note = l.Err()
 	}
-	if openTx {
-		return fault(l.key, "a transaction begun under the lock was still open at Close: it was rolled back before the release", ErrReleased)
-	}
-	return nil
+	l.tellEnd()
+	return note
 }
 
 // endNested releases the locks nested in l, innermost first. Under io.
@@ -263,7 +283,9 @@ func (l *Lock) endNested(gone error) {
 		if l.outer == nil {
 			n.reentry = true // the server's release of all that follows covers it
 		}
-		if n.giveBackNested() != nil || l.outer == nil {
+		err := n.giveBackNested()
+		l.endedWith(n)
+		if err != nil || l.outer == nil {
 			s.mu.Lock()
 			s.scrub.locks = true
 			s.mu.Unlock()
@@ -271,7 +293,8 @@ func (l *Lock) endNested(gone error) {
 	}
 }
 
-// giveBackNested takes a closing nested lock off its session. Under io.
+// giveBackNested takes a closing nested lock off its session. If the server did
+// not confirm it, the lock counts as lost. Under io.
 func (l *Lock) giveBackNested() error {
 	l.sess.leave(l)
 	var err error
@@ -279,11 +302,10 @@ func (l *Lock) giveBackNested() error {
 		err = l.keeper.releaseNested(l.sess, l.name)
 	}
 	if err != nil {
+		l.to(stateLost, fault(l.key, "", ErrLost, err))
 		return err
 	}
-	if l.to(stateReleased, l.Err()) {
-		l.keeper.event(Event{Kind: EventReleased, Key: l.key, Session: l.sess.server.SessionID, Duration: time.Since(l.since)})
-	}
+	l.to(stateReleased, l.Err())
 	return nil
 }
 

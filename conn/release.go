@@ -19,6 +19,7 @@ func (k *Keeper) release(l *Lock) error {
 	if _, mine := k.locks[l]; !mine { // lost meanwhile
 		k.mu.Unlock()
 		s.io.unlock()
+		l.tellEnd()
 		return l.Err()
 	}
 	delete(k.locks, l)
@@ -49,16 +50,17 @@ func (k *Keeper) release(l *Lock) error {
 		err = fault(l.key, "", ErrLost, err)
 		l.to(stateLost, err)
 		s.lose(err)
+		l.tellEnd()
 		k.giveUp(r, nil)
-		k.event(Event{Kind: EventLost, Key: l.key, Session: s.server.SessionID, Duration: time.Since(l.since), Err: err})
 		return err
 	}
-	if l.to(stateReleased, l.Err()) {
-		k.event(Event{Kind: EventReleased, Key: l.key, Session: s.server.SessionID, Duration: time.Since(l.since)})
-	} else {
+	if !l.to(stateReleased, l.Err()) {
 		err = l.Err() // the session was lost at the same moment
 	}
+	l.tellEnd()
 	if w != nil {
+		k.count.handedOn.Add(1)
+		k.event(Event{Kind: EventHandedOn, Key: l.key, Session: s.server.SessionID, Duration: time.Since(t.since)})
 		k.admit(r, w, s, t)
 	} else {
 		k.giveUp(r, s)

@@ -26,13 +26,14 @@ type room struct {
 
 // waiter is one who waits in a room.
 type waiter struct {
-	key    string // as the caller spelled it
-	parent context.Context
-	since  time.Time
-	until  time.Time         // when it gives up, zero if nobody knows
-	begin  *driver.TxOptions // InTx's
-	ready  chan answer       // buffered; one answer
-	place  *list.Element
+	key     string // as the caller spelled it
+	parent  context.Context
+	since   time.Time
+	until   time.Time         // when it gives up, zero if nobody knows
+	begin   *driver.TxOptions // InTx's
+	outcome *outcome
+	ready   chan answer // buffered; one answer
+	place   *list.Element
 }
 
 type answer struct {

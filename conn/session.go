@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,6 +76,7 @@ func (k *Keeper) dial(ctx context.Context) (*session, error) {
 		_ = dc.Close()
 		return nil, err
 	}
+	k.count.dialled.Add(1)
 	k.checker.CompareAndSwap(nil, &s.phys)
 	s.mu.Lock()
 	s.confirmed, s.deadline = start, start+k.deadline()
@@ -227,7 +229,25 @@ func (s *session) lose(cause error) {
 		l.lost(cause)
 	}
 	s.cut()
+	s.keeper.tellLost(locks)
 	s.keeper.spawn(s.closeInner)
+}
+
+// tellLost tells of locks whose session has ended, on a goroutine of its own:
+// the loss may have been found in a call of database/sql's, with its mutexes
+// held. Their session is still known, so the keeper cannot be done.
+func (k *Keeper) tellLost(locks []*Lock) {
+	var events []Event
+	for _, l := range slices.Backward(locks) { // the nested ones first
+		events = l.ends(events)
+	}
+	if len(events) > 0 {
+		k.spawn(func() {
+			for _, e := range events {
+				k.tell(e)
+			}
+		})
+	}
 }
 
 // close ends a session that holds no lock, politely. The caller does not hold io.

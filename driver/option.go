@@ -33,12 +33,6 @@ const (
 	PoolerSession = conn.PoolerSession // the pooler is known to run in session mode
 )
 
-// Observer is told of the life of locks.
-type Observer = conn.Observer
-
-// Event is what an Observer is told.
-type Event = conn.Event
-
 // Dialect names the family of servers that a DSN or a connector is for.
 type Dialect string
 
@@ -117,12 +111,17 @@ func WithDialect(d Dialect) Option { return func(s *settings) { s.dialect = d } 
 // pings included. nil, the default, is none. There is no DSN parameter.
 func WithInterceptor(i sqlmw.Interceptor) Option { return func(s *settings) { s.Interceptor = i } }
 
-// WithObserver has o told of the life of locks. nil, the default, is none. There
-// is no DSN parameter.
+// WithObserver has o told of the life of locks: acquired, waited, refused,
+// released, lost, handed on, with durations. o must not block. nil, the default,
+// is none. There is no DSN parameter.
 func WithObserver(o Observer) Option { return func(s *settings) { s.Observer = o } }
 
-// WithLogger has l receive what an operator should see. nil, the default, is
-// slog.Default(). There is no DSN parameter.
+// WithLogger has l receive what an operator should see: as a warning, each lock
+// that was lost, or closed with a transaction open or a statement running, and
+// each session that had to be closed because it could not be released; as debug
+// messages, what else an Observer is told. No message shows a password. nil, the
+// default, is what slog.Default() is at the time of the message. There is no DSN
+// parameter.
 func WithLogger(l *slog.Logger) Option { return func(s *settings) { s.Logger = l } }
 
 func newSettings() *settings { return &settings{Options: conn.DefaultOptions()} }

@@ -1,0 +1,82 @@
+package conn
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// HeldLock is a lock that this process holds, waits for, or both, through one
+// *sql.DB.
+type HeldLock struct {
+	// Key is the key as the holder gave it to Acquire, or the first who waits.
+	Key string
+	// Kind is "session": a lock that lives on a server session.
+	Kind string
+	// Session is the server's id of the session that holds the lock
+	// (CONNECTION_ID(), pg_backend_pid()); 0 if this process does not hold it.
+	Session int64
+	// Since is when this process's holder got the lock; zero if this process
+	// does not hold it but only waits for it.
+	Since time.Time
+	// Waiters is how many calls of this process wait for the lock.
+	Waiters int
+	// HeldBy says in words who held a lock that this process only waits for
+	// when the server was last asked; "" if it has not been, or did not say.
+	HeldBy string
+	// Parked is false: this version parks no sessions.
+	Parked bool
+}
+
+// kindSession is the Kind of a session lock.
+const kindSession = "session"
+
+// Held returns the locks that this process holds or waits for, by key: one for
+// each key, those of AcquireAll and of nested locks included; a re-entry is the
+// same lock. A lock that is being released is held until the server, or the
+// next in the queue, has it. It asks no server, and stops the keeper for as long
+// as it takes to copy the list.
+func (k *Keeper) Held() []HeldLock {
+	found := make(map[dialect.Name]*HeldLock)
+	k.mu.Lock()
+	for s := range k.sessions {
+		s.mu.Lock()
+		for _, l := range s.locks {
+			if found[l.name] == nil { // else a re-entry
+				found[l.name] = &HeldLock{Key: l.key, Kind: kindSession, Session: s.server.SessionID, Since: l.since}
+			}
+		}
+		s.mu.Unlock()
+	}
+	for name, r := range k.rooms {
+		if first := r.queue.Front(); first != nil {
+			h := awaited(found, name, first.Value.(*waiter))
+			h.Waiters += r.queue.Len()
+			if h.Since.IsZero() {
+				h.HeldBy = r.seen
+			}
+		}
+	}
+	for w, name := range k.nesting {
+		awaited(found, name, w).Waiters++
+	}
+	k.mu.Unlock()
+	held := make([]HeldLock, 0, len(found))
+	for _, h := range found {
+		held = append(held, *h)
+	}
+	slices.SortFunc(held, func(a, b HeldLock) int { return cmp.Compare(a.Key, b.Key) })
+	return held
+}
+
+// awaited is what was found of a lock that w waits for.
+func awaited(found map[dialect.Name]*HeldLock, name dialect.Name, w *waiter) *HeldLock {
+	h := found[name]
+	if h == nil {
+		h = &HeldLock{Key: w.key, Kind: kindSession}
+		found[name] = h
+	}
+	return h
+}

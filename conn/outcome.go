@@ -1,0 +1,141 @@
+package conn
+
+import (
+	"slices"
+	"time"
+)
+
+// outcome is what becomes of one call of Acquire, as observers and counters see
+// it: it may have to wait, and it ends with a lock or an error. It stays on the
+// goroutine of the call.
+type outcome struct {
+	keeper *Keeper
+	key    string
+	keys   []string // of AcquireAll
+	start  time.Time
+	waited bool
+}
+
+func (k *Keeper) newOutcome(req Request) *outcome {
+	o := &outcome{keeper: k, key: req.Key, start: time.Now()}
+	if len(req.more) > 0 {
+		o.keys = append(o.keys, req.Key)
+		for _, n := range req.more {
+			o.keys = append(o.keys, n.key)
+		}
+	}
+	return o
+}
+
+// waits says that the call begins to wait: the first time counts.
+func (o *outcome) waits() {
+	if o.waited {
+		return
+	}
+	o.waited = true
+	o.keeper.count.waiting.Add(1)
+	o.keeper.count.waited.Add(1)
+	o.keeper.event(o.event(EventWaited, nil))
+}
+
+// end says what the call brought.
+func (o *outcome) end(l *Lock, err error) {
+	c := &o.keeper.count
+	if o.waited {
+		c.waiting.Add(-1)
+		c.waitTime.Add(int64(time.Since(o.start)))
+	}
+	if err != nil {
+		c.refused.Add(1)
+		o.keeper.event(o.event(EventRefused, err))
+		return
+	}
+	c.acquired.Add(1)
+	e := o.event(EventAcquired, nil)
+	e.Session = l.sess.server.SessionID
+	o.keeper.event(e)
+	l.known()
+}
+
+func (o *outcome) event(kind EventKind, err error) Event {
+	return Event{Kind: kind, Key: o.key, Keys: slices.Clone(o.keys), Duration: time.Since(o.start), Err: err}
+}
+
+// telling is what observers know of a lock. A lock that ends before its caller
+// got it, or that no caller gets (the parts of AcquireAll), stays unknown.
+//
+//	unknown → acquired → ended
+type telling uint8
+
+const (
+	toldNothing telling = iota
+	toldAcquired
+	toldEnd
+)
+
+// known says that observers have been told of the grant. If the lock has ended
+// since, its end is told now, and so always after the grant.
+func (l *Lock) known() {
+	l.mu.Lock()
+	l.told = toldAcquired
+	l.mu.Unlock()
+	l.tellEnd()
+}
+
+// tellEnd tells observers, once, that the lock has ended, if it has, and before
+// that of the locks that ended with it. Whoever ends a lock calls it, with no
+// mutex held.
+func (l *Lock) tellEnd() {
+	for _, e := range l.ends(nil) {
+		l.keeper.tell(e)
+	}
+}
+
+// ends counts the end that tellEnd is to tell, and adds the event to events if
+// anyone wants to hear of it.
+func (l *Lock) ends(events []Event) []Event {
+	l.mu.Lock()
+	nested := l.ended
+	l.ended = nil
+	e := Event{Kind: EventReleased, Err: l.note}
+	if l.state == stateLost {
+		e.Kind, e.Err = EventLost, l.err
+	}
+	over := l.told == toldAcquired && l.state >= stateReleased
+	if over {
+		l.told = toldEnd
+	}
+	l.mu.Unlock()
+	for _, n := range nested {
+		events = n.ends(events)
+	}
+	if !over {
+		return events
+	}
+	if e.Kind == EventLost {
+		l.keeper.count.lost.Add(1)
+	} else {
+		l.keeper.count.released.Add(1)
+	}
+	if l.keeper.hears(e) {
+		e.Key, e.Keys, e.Session = l.key, slices.Clone(l.keys), l.sess.server.SessionID
+		e.Duration = time.Since(l.since)
+		events = append(events, e)
+	}
+	return events
+}
+
+// endedWith has the end of a nested lock told with that of l, whose Close ended
+// it: at that moment a mutex is held.
+func (l *Lock) endedWith(nested *Lock) {
+	l.mu.Lock()
+	l.ended = append(l.ended, nested)
+	l.mu.Unlock()
+}
+
+// remark is what Close says, and observers hear, of a release that cost something.
+func (l *Lock) remark(note error) {
+	l.mu.Lock()
+	l.note = note
+	l.mu.Unlock()
+}

@@ -1,0 +1,22 @@
+package driver
+
+import "github.com/lockdb/lockdb/conn"
+
+// Observer is told of the life of locks: see WithObserver.
+type Observer = conn.Observer
+
+// Event is what an Observer is told.
+type Event = conn.Event
+
+// EventKind names what happened to a lock.
+type EventKind = conn.EventKind
+
+// The kinds of events.
+const (
+	EventAcquired = conn.EventAcquired // a call brought a lock
+	EventWaited   = conn.EventWaited   // a call begins to wait for a lock that is not free
+	EventRefused  = conn.EventRefused  // a call brought no lock
+	EventReleased = conn.EventReleased // a lock was released
+	EventLost     = conn.EventLost     // a lock was lost
+	EventHandedOn = conn.EventHandedOn // a released lock went to the next in this process
+)
