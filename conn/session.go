@@ -42,9 +42,10 @@ type session struct {
 	locks     []*Lock // the ledger
 	running   *call   // the call under way, if it can be ended
 	confirmed time.Duration
-	deadline  time.Duration // when the absence of signs of life means loss
-	timer     *time.Timer   // the next keep-alive
-	late      []driver.Stmt // closed by their owner when io was taken
+	deadline  time.Duration        // when the absence of signs of life means loss
+	timer     *time.Timer          // the next keep-alive
+	stmts     map[string]*prepared // by their text
+	late      []*prepared          // without users, to be closed
 	scrub     scrub
 }
 
@@ -305,26 +306,4 @@ func (s *session) peerClosed() {
 		}
 		s.lose(errPeerClosed)
 	})
-}
-
-// closeStmt closes a statement of the inner driver. It may run under database/
-// sql's db.mu and can be a round trip: when io is not free, or a result set or
-// transaction is open, it is left for later.
-func (s *session) closeStmt(stmt driver.Stmt) {
-	s.mu.Lock()
-	if !s.closed {
-		s.late = append(s.late, stmt)
-	}
-	s.mu.Unlock()
-}
-
-// closeLate closes what closeStmt left. Under io, with no result set open.
-func (s *session) closeLate() {
-	s.mu.Lock()
-	late := s.late
-	s.late = nil
-	s.mu.Unlock()
-	for _, stmt := range late {
-		_ = stmt.Close()
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"slices"
 )
 
 // stmt is a prepared statement. It follows the routing of its calls: it is
@@ -19,8 +20,8 @@ type stmt struct {
 }
 
 type lentStmt struct {
-	sess  *session
-	inner driver.Stmt
+	sess *session
+	*prepared
 }
 
 // The combinations of optional interfaces of an inner Stmt: database/sql asks
@@ -125,7 +126,7 @@ func (s *stmt) NumInput() int { return s.first.NumInput() }
 // prepared on lock sessions is closed when they have time.
 func (s *stmt) Close() error {
 	for _, l := range s.lent {
-		l.sess.closeStmt(l.inner)
+		l.sess.release(l.prepared)
 	}
 	own, c := s.own, s.c
 	*s = stmt{}
@@ -145,11 +146,13 @@ func (s *stmt) on(ctx context.Context, sess *session) (driver.Stmt, error) {
 			return l.inner, nil
 		}
 	}
-	inner, err := sess.prepare(ctx, s.query)
-	if err == nil {
-		s.lent = append(s.lent, lentStmt{sess, inner})
+	p, err := sess.share(ctx, s.query)
+	if err != nil {
+		return nil, err
 	}
-	return inner, err
+	s.lent = slices.DeleteFunc(s.lent, func(l lentStmt) bool { return l.sess.isClosed() })
+	s.lent = append(s.lent, lentStmt{sess, p})
+	return p.inner, nil
 }
 
 // here is the statement as prepared on the conn's own session.
