@@ -31,7 +31,7 @@ func BenchmarkAcquireClose(b *testing.B) {
 // (There is no socket either, without which lockdb can do a little less cheaply.)
 func BenchmarkAcquireCloseOwnCost(b *testing.B) {
 	underContexts(b, func(b *testing.B, ctx context.Context) {
-		bare := sql.OpenDB(noop{})
+		bare := sql.OpenDB(new(noop))
 		c, err := bare.Conn(ctx)
 		must(b, err)
 		b.Cleanup(func() { _, _ = c.Close(), bare.Close() })

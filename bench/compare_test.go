@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -29,17 +30,14 @@ func compare(b *testing.B, round int, contenders ...contender) {
 
 func ratio(b *testing.B, round int, contenders []contender) {
 	times := make([][]float64, len(contenders))
-	first := 0
 	for b.Loop() {
-		for i := range contenders {
-			i = (first + i) % len(contenders) // nobody always comes after the same one
+		for _, i := range rand.Perm(len(contenders)) { // whom one comes after matters
 			began := time.Now()
 			for range round {
 				must(b, contenders[i].op())
 			}
 			times[i] = append(times[i], float64(time.Since(began))/float64(round))
 		}
-		first++
 	}
 	b.ReportMetric(0, "ns/op") // of a round of all: says nothing
 	for i, c := range contenders {

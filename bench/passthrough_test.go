@@ -11,13 +11,13 @@ import (
 	"github.com/lockdb/lockdb/lockctx"
 )
 
-func init() { sql.Register("sqlmw", sqlmw.Driver(noop{}, sqlmw.NullInterceptor{})) }
+func init() { sql.Register("sqlmw", sqlmw.Driver(new(noop), sqlmw.NullInterceptor{})) }
 
 // BenchmarkPassThrough measures what lockdb costs statements that have nothing to
 // do with a lock, on a driver that does nothing. "locked" is lockdb while a lock is
 // held elsewhere: it then looks into every statement's context.
 func BenchmarkPassThrough(b *testing.B) {
-	bare := sql.OpenDB(noop{})
+	bare := sql.OpenDB(new(noop))
 	wrapped, locked := openNoop(b), openNoop(b)
 	lk, err := lockctx.Acquire(context.Background(), locked, "elsewhere")
 	must(b, err)
@@ -51,7 +51,7 @@ func BenchmarkPassThrough(b *testing.B) {
 
 func openNoop(b *testing.B) *sql.DB {
 	b.Helper()
-	c, err := driver.NewConnector(noop{}, driver.WithDialect(driver.MySQL))
+	c, err := driver.NewConnector(new(noop), driver.WithDialect(driver.MySQL))
 	must(b, err)
 	db := sql.OpenDB(c)
 	b.Cleanup(func() { _ = db.Close() })
