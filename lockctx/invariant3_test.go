@@ -72,7 +72,7 @@ func everyWay(t *testing.T, db *sql.DB, lk *lockctx.Lock, fn func(way string, ct
 		"Context":       lk.Context(),
 		"WithoutCancel": context.WithoutCancel(lk.Context()),
 		//lint:ignore SA1029 any key will do
-		"a value":       context.WithValue(context.WithoutCancel(lk.Context()), "any", "value"),
+		"a value": context.WithValue(context.WithoutCancel(lk.Context()), "any", "value"),
 	}
 	c, err := db.Conn(context.Background())
 	require.NoError(t, err)
