@@ -168,12 +168,16 @@ var errTimeout = errors.New("the time to wait is over")
 // have granted on it ends with it.
 func (k *Keeper) try(ctx context.Context, name dialect.Name, req Request) (s *session, granted bool, err error) {
 	for range k.opts.MaxIdleSessions + 2 {
-		s, err = k.session(ctx)
+		s, err = k.session(ctx, name, req.Try)
 		if err != nil {
 			return nil, false, err
 		}
 		xact := req.begin != nil && k.pooled(s)
-		if err = k.supported(s); err != nil && !xact {
+		err = k.supported(s)
+		if err == nil && len(req.more) > 0 {
+			err = s.takesMore()
+		}
+		if err != nil && !xact {
 			k.put(s)
 			return nil, false, err
 		}
@@ -230,14 +234,6 @@ func (k *Keeper) ask(ctx context.Context, s *session, statement func(context.Con
 		return err
 	})
 	return yes, dead, err
-}
-
-// supported tells whether session locks exclude on the session's server.
-func (k *Keeper) supported(s *session) error {
-	if s.server.Unsupported == "" || s.server.Pooler && k.opts.Pooler == PoolerSession {
-		return nil
-	}
-	return fault("", "session locks do not exclude here: "+s.server.Unsupported, ErrUnsupported)
 }
 
 // install makes the lock of a grant and gives it the room. The caller holds

@@ -198,7 +198,7 @@ func (k *Keeper) explain(ctx context.Context, r *room, w *waiter, err error) err
 	switch class := k.dialect.Classify(err); {
 	case ctx.Err() != nil:
 		out = fault(w.key, fmt.Sprintf("gave up after %v on %v, %s", waited, r.name, k.whoHas(r, err)), ctx.Err())
-	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errOpen):
 		out = fault(w.key, fmt.Sprintf("waited %v for %v, %s", waited, r.name, k.whoHas(r, err)), ErrNotAcquired)
 	case errors.Is(err, ErrClosed), errors.Is(err, ErrUnsupported):
 		out = fault(w.key, "", err)
@@ -207,7 +207,7 @@ func (k *Keeper) explain(ctx context.Context, r *room, w *waiter, err error) err
 	case class == dialect.ClassUnsupported:
 		out = fault(w.key, noLocks, ErrUnsupported, err)
 	case class == dialect.ClassServerFull:
-		out = fault(w.key, "the server takes no more connections, and this process has no lock session that could come free", errAcquire, err)
+		out = fault(w.key, "the server takes no more connections, and no lock session of this process is free", errAcquire, err)
 	case class == dialect.ClassLockTable:
 		out = fault(w.key, "the server's lock table is full: raise max_locks_per_transaction, or hold fewer locks", err)
 	default:

@@ -3,6 +3,7 @@ package conn
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,7 +46,8 @@ func (s *session) again(d time.Duration) {
 }
 
 // tick is the session's keep-alive, on its timer's goroutine: it does nothing
-// while the session is in use, pings it when it is idle, and closes it when it
+// while a statement runs, pings the session when it is idle, and also one in
+// use when it was not asked for as long about its locks; and it closes one that
 // has held no lock for half the TTL, or a shorter time if there are too many.
 func (s *session) tick() {
 	if !s.keeper.join() {
@@ -53,7 +55,9 @@ func (s *session) tick() {
 	}
 	defer s.keeper.running.Done()
 	s.mu.Lock()
-	holding, age, left := len(s.locks) > 0, monotime.Now()-s.confirmed, s.deadline-monotime.Now()
+	now := monotime.Now()
+	holding, age, left := len(s.locks) > 0, now-s.confirmed, s.deadline-now
+	unasked := now - s.asked
 	s.mu.Unlock()
 	ttl := s.keeper.opts.TTL
 	switch {
@@ -62,14 +66,17 @@ func (s *session) tick() {
 		s.close()
 	case !holding:
 		s.again(min(ttl/4, surplusTime))
-	case age < ttl/3 && left > ttl/3:
-		s.again(ttl/3 - age)
-	case s.io.tryLock():
-		s.keepAlive(left)
-	default:
+	case age < ttl/3 && left > ttl/3 && unasked < ttl/3:
+		s.again(ttl/3 - max(age, unasked))
+	case !s.io.tryLock():
 		// A statement is under way: the server looks at the session, and TCP
 		// keep-alive at the network.
 		s.again(ttl / 12)
+	case age < ttl/3 && left > ttl/3 && s.rows != nil: // who reads it keeps it alive
+		s.io.unlock()
+		s.again(ttl / 12)
+	default:
+		s.keepAlive(left)
 	}
 }
 
@@ -97,13 +104,24 @@ func (s *session) keepAlive(left time.Duration) {
 	}
 	expiry := time.AfterFunc(left, func() { s.lose(overdue) })
 	defer expiry.Stop()
-	dead, err := s.do(context.Background(), s.ping)
+	changed := ""
+	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {
+		changed, err = s.proof(ctx)
+		return err
+	})
 	s.io.unlock()
-	if dead || err != nil { // a ping answers even in an aborted transaction
+	switch {
+	case dead || err != nil: // a ping answers even in an aborted transaction
 		s.lose(fmt.Errorf("the keep-alive failed: %w", cmp.Or(err, errPeerClosed)))
-		return
+	case changed != "":
+		s.lose(errors.New(changed))
+		s.keeper.distrust(s.server)
+	default:
+		s.mu.Lock()
+		s.asked = monotime.Now()
+		s.mu.Unlock()
+		s.again(ttl / 3)
 	}
-	s.again(ttl / 3)
 }
 
 // postpone moves the deadline: what the server is busy with goes on.

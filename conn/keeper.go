@@ -26,6 +26,7 @@ type Keeper struct {
 	everLocked atomic.Bool          // contexts with locks may be about
 	locksHeld  atomic.Int64         // how many locks are held now
 	checker    atomic.Pointer[phys] // any connection, for CheckNamedValue
+	truths     sync.Map             // what servers are, by their identity: *truth
 	count      counters
 
 	ctx    context.Context // ends when close begins: for dials
@@ -38,6 +39,9 @@ type Keeper struct {
 	done     bool       // no new goroutines
 	sessions map[*session]struct{}
 	opening  int             // dials under way
+	testing  int             // connections of self-tests
+	full     error           // what a server said that took no more connections, when last asked
+	asking   bool            // such a server is going to be asked again
 	idle     []*session      // free, the most recently used last
 	queue    []*sessionOrder // who waits for a session, first come first served
 	rooms    map[dialect.Name]*room

@@ -33,7 +33,9 @@ func (k *Keeper) nest(ctx context.Context, outer *Lock, req Request, name dialec
 	case outer.top().xact:
 		err = fault(l.key, "the lock of InTx through a pooler is its transaction's: no other can be taken under it", ErrUnsupported)
 	default:
-		err = k.nestAt(ctx, l, req)
+		if err = l.sess.takesMore(); err == nil {
+			err = k.nestAt(ctx, l, req)
+		}
 	}
 	if err != nil {
 		l.ctx.endWith(err)

@@ -5,11 +5,17 @@ import (
 	"database/sql/driver"
 	"io"
 	"strings"
+	"sync/atomic"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // noopConnector is an inner driver that does nothing and allocates nothing for
-// it. Every query returns one row of ones.
+// it. Every query returns one row of ones, but that there is one lock.
 type noopConnector struct{}
+
+// noopHolder has the lock.
+var noopHolder atomic.Pointer[noopConn]
 
 func (noopConnector) Connect(context.Context) (driver.Conn, error) { return &noopConn{}, nil }
 func (noopConnector) Driver() driver.Driver                        { return noopDriver{} }
@@ -41,11 +47,21 @@ func (c *noopConn) Commit() error   { return nil }
 func (c *noopConn) Rollback() error { return nil }
 
 func (c *noopConn) QueryContext(_ context.Context, query string, _ []driver.NamedValue) (driver.Rows, error) {
-	n := 1
-	if query == "SELECT CONNECTION_ID(), VERSION()" {
-		n = 2
+	c.rows = noopRows{columns: noopColumns[:1], value: noopOne}
+	switch {
+	case strings.Contains(query, "@@"):
+		return nil, &mysql.MySQLError{Number: 1193, Message: "Unknown system variable"}
+	case query == "SELECT CONNECTION_ID(), VERSION()":
+		c.rows.columns = noopColumns
+	case strings.HasPrefix(query, "SELECT GET_LOCK"):
+		if !noopHolder.CompareAndSwap(nil, c) && noopHolder.Load() != c {
+			c.rows.value = noopZero
+		}
+	case strings.HasPrefix(query, "SELECT RELEASE_LOCK"):
+		noopHolder.CompareAndSwap(c, nil)
+	case strings.HasPrefix(query, "SHOW"):
+		c.rows.done = true
 	}
-	c.rows = noopRows{columns: noopColumns[:n]}
 	return &c.rows, nil
 }
 
@@ -82,10 +98,12 @@ func (s *noopStmt) QueryContext(context.Context, []driver.NamedValue) (driver.Ro
 var (
 	noopColumns              = make([]string, 2)
 	noopOne     driver.Value = int64(1)
+	noopZero    driver.Value = int64(0)
 )
 
 type noopRows struct {
 	columns []string
+	value   driver.Value
 	done    bool
 }
 
@@ -97,7 +115,7 @@ func (r *noopRows) Next(row []driver.Value) error {
 	}
 	r.done = true
 	for i := range row {
-		row[i] = noopOne
+		row[i] = r.value
 	}
 	return nil
 }

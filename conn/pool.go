@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,8 +14,17 @@ import (
 // who wait for it do not.
 const dialTimeout = 30 * time.Second
 
+// askFullAgain is how often a server that takes no more connections is asked
+// again while someone waits for a session: others may have left meanwhile.
+const askFullAgain = time.Second
+
+// errOpen is that a session could not be opened.
+var errOpen = errors.New("lockdb: open a session for locks")
+
 // sessionOrder is one who waits for a session.
 type sessionOrder struct {
+	name  dialect.Name       // of the lock that it is for
+	try   bool               // does not wait for one in use
 	ready chan sessionAnswer // buffered; one answer
 }
 
@@ -23,9 +33,19 @@ type sessionAnswer struct {
 	err error
 }
 
-// session takes a free session, or dials one. When ctx ends first it returns
-// ctx.Err(); a dial under way goes on for the next who needs one.
-func (k *Keeper) session(ctx context.Context) (*session, error) {
+// starved is the error of one who got no session.
+type starved struct {
+	why string
+	err error
+}
+
+func (e *starved) Error() string { return e.why }
+func (e *starved) Unwrap() error { return e.err }
+
+// session takes a free session, or dials one, or waits for one in use to come
+// free, first come first served; with try it does not do that. When ctx ends
+// first its error is ctx's; a dial under way goes on for the next who needs one.
+func (k *Keeper) session(ctx context.Context, name dialect.Name, try bool) (*session, error) {
 	k.mu.Lock()
 	if k.closing {
 		k.mu.Unlock()
@@ -37,12 +57,13 @@ func (k *Keeper) session(ctx context.Context) (*session, error) {
 		k.mu.Unlock()
 		return s, nil
 	}
-	order := &sessionOrder{ready: make(chan sessionAnswer, 1)}
-	k.queue = append(k.queue, order)
-	dial := k.opts.MaxSessions <= 0 || len(k.sessions)+k.opening < k.opts.MaxSessions
-	if dial {
-		k.opening++
+	if try && k.opening == 0 && k.limited() {
+		defer k.mu.Unlock()
+		return nil, &starved{k.noSession(), errTimeout}
 	}
+	order := &sessionOrder{name: name, try: try, ready: make(chan sessionAnswer, 1)}
+	k.queue = append(k.queue, order)
+	dial := k.wanted()
 	k.mu.Unlock()
 	if dial {
 		k.spawn(k.open)
@@ -52,6 +73,7 @@ func (k *Keeper) session(ctx context.Context) (*session, error) {
 		return a.s, a.err
 	case <-ctx.Done():
 		k.mu.Lock()
+		why := k.noSession()
 		i := slices.Index(k.queue, order)
 		if i >= 0 {
 			k.queue = slices.Delete(k.queue, i, i+1)
@@ -62,8 +84,33 @@ func (k *Keeper) session(ctx context.Context) (*session, error) {
 				k.put(a.s)
 			}
 		}
-		return nil, ctx.Err()
+		return nil, &starved{why, ctx.Err()}
 	}
+}
+
+// limited tells whether lockdb_max_sessions is reached. Under mu.
+func (k *Keeper) limited() bool {
+	return k.opts.MaxSessions > 0 && len(k.sessions)+k.opening+k.testing >= k.opts.MaxSessions
+}
+
+// wanted tells whether to dial for those who wait, and counts the dial. Under mu.
+func (k *Keeper) wanted() bool {
+	if k.closing || k.opening >= len(k.queue) || k.limited() {
+		return false
+	}
+	k.opening++
+	return true
+}
+
+// noSession says why there is no session at hand. Under mu.
+func (k *Keeper) noSession() string {
+	switch {
+	case k.full != nil:
+		return fmt.Sprintf("no session for it: the server takes no more connections (%v), and of the %d lock sessions here none came free", k.full, len(k.sessions))
+	case k.opening == 0 && k.limited():
+		return fmt.Sprintf("no session for it: all %d lock sessions that lockdb_max_sessions allows are in use", k.opts.MaxSessions)
+	}
+	return "no session for it: one was being opened"
 }
 
 // open dials a session for whoever waits for one.
@@ -71,25 +118,96 @@ func (k *Keeper) open() {
 	ctx, cancel := context.WithTimeout(k.ctx, dialTimeout)
 	defer cancel()
 	s, err := k.dial(ctx)
-	if err == nil {
-		k.mu.Lock()
-		k.opening--
-		k.sessions[s] = struct{}{}
+	k.mu.Lock()
+	k.opening--
+	if err != nil {
+		next := k.dialFailed(fmt.Errorf("%w: %w", errOpen, err))
 		k.mu.Unlock()
-		k.put(s)
+		if next != nil {
+			k.spawn(next)
+		}
 		return
+	}
+	k.full = nil
+	k.sessions[s] = struct{}{}
+	k.mu.Unlock()
+	k.put(s)
+}
+
+// dialFailed answers those whom a failed dial leaves without hope, and returns
+// what is to be done for the others. Nobody may be left who waits for nothing.
+// Under mu.
+func (k *Keeper) dialFailed(err error) (next func()) {
+	k.full = nil
+	full := k.dialect.Classify(err) == dialect.ClassServerFull
+	switch {
+	case len(k.queue) == 0:
+		return nil
+	case len(k.sessions)+k.opening == 0:
+		k.refuseOrders(err, func(*sessionOrder) bool { return true })
+		return nil
+	case full: // one of ours will come free
+		k.full = err
+		k.refuseOrders(err, func(o *sessionOrder) bool { return o.try })
+		if k.asking || len(k.queue) == 0 {
+			return nil
+		}
+		k.asking = true
+		return k.askAgain
+	}
+	first := k.queue[0]
+	k.refuseOrders(err, func(o *sessionOrder) bool { return o == first })
+	if k.wanted() {
+		return k.open
+	}
+	return nil
+}
+
+// refuseOrders answers orders with an error. Under mu.
+func (k *Keeper) refuseOrders(err error, which func(*sessionOrder) bool) {
+	k.queue = slices.DeleteFunc(k.queue, func(o *sessionOrder) bool {
+		if !which(o) {
+			return false
+		}
+		o.ready <- sessionAnswer{err: err}
+		return true
+	})
+}
+
+// askAgain dials a server that was full, after a while.
+func (k *Keeper) askAgain() {
+	select {
+	case <-time.After(askFullAgain):
+	case <-k.ctx.Done():
 	}
 	k.mu.Lock()
+	k.asking = false
+	dial := k.wanted()
+	k.mu.Unlock()
+	if dial {
+		k.open()
+	}
+}
+
+// reserve counts a connection of the self-test's, if the limit leaves room.
+func (k *Keeper) reserve() bool {
+	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.opening--
-	if len(k.queue) == 0 {
-		return
+	if k.closing || k.limited() {
+		return false
 	}
-	if k.dialect.Classify(err) == dialect.ClassServerFull && len(k.sessions) > 0 {
-		return // one of them will come free
+	k.testing++
+	return true
+}
+
+func (k *Keeper) unreserve() {
+	k.mu.Lock()
+	k.testing--
+	dial := k.wanted()
+	k.mu.Unlock()
+	if dial {
+		k.spawn(k.open)
 	}
-	k.queue[0].ready <- sessionAnswer{err: fmt.Errorf("lockdb: open a session for locks: %w", err)}
-	k.queue = k.queue[1:]
 }
 
 // put gives a free session to the next who waits for one, or keeps it, or
@@ -159,11 +277,7 @@ func (k *Keeper) forget(s *session) {
 	k.mu.Lock()
 	delete(k.sessions, s)
 	k.dropIdle(s)
-	dial := !k.closing && k.opening < len(k.queue) &&
-		(k.opts.MaxSessions <= 0 || len(k.sessions)+k.opening < k.opts.MaxSessions)
-	if dial {
-		k.opening++
-	}
+	dial := k.wanted()
 	k.mu.Unlock()
 	if dial {
 		k.spawn(k.open)

@@ -145,6 +145,11 @@ func (sc scope) guard(query string, args []driver.NamedValue) error {
 	if v.Refuse != "" {
 		return fault(l.key, v.Refuse+" under the lock's context would drop a lock that lockdb holds on its session: call Close on the lock instead", ErrUnsupported)
 	}
+	if v.Locks {
+		if err := l.sess.takesMore(); err != nil {
+			return err
+		}
+	}
 	if v.MayLock || v.MayBegin {
 		s := l.sess
 		s.mu.Lock()

@@ -42,6 +42,8 @@ type session struct {
 	locks     []*Lock // the ledger
 	running   *call   // the call under way, if it can be ended
 	confirmed time.Duration
+	proved    int           // the lock that the last ping asked for
+	asked     time.Duration // when a ping last proved what the locks stand on
 	deadline  time.Duration        // when the absence of signs of life means loss
 	timer     *time.Timer          // the next keep-alive
 	stmts     map[string]*prepared // by their text
@@ -72,7 +74,9 @@ func (k *Keeper) dial(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s := &session{phys: newPhys(dc), keeper: k, sock: captured.Conn(), io: newIOMutex(), gone: make(chan struct{})}
-	s.server, err = k.dialect.Open(ctx, &s.phys, k.opts.TTL)
+	if s.server, err = k.dialect.Open(ctx, &s.phys, k.opts.TTL); err == nil {
+		err = k.learn(ctx, &s.phys, &s.server)
+	}
 	if err != nil {
 		_ = dc.Close()
 		return nil, err
@@ -80,7 +84,7 @@ func (k *Keeper) dial(ctx context.Context) (*session, error) {
 	k.count.dialled.Add(1)
 	k.checker.CompareAndSwap(nil, &s.phys)
 	s.mu.Lock()
-	s.confirmed, s.deadline = start, start+k.deadline()
+	s.confirmed, s.asked, s.deadline = start, start, start+k.deadline()
 	s.timer = time.AfterFunc(k.opts.TTL/3, s.tick)
 	s.mu.Unlock()
 	if s.sock != nil {

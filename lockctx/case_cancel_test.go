@@ -56,7 +56,7 @@ func TestC04_AContextThatEndsDuringTheReleaseDoesNotDisturbIt(t *testing.T) {
 			require.True(t, out.try(key))
 			relay.SetDelay(0)
 		}
-		require.LessOrEqual(t, relay.Accepted(), int64(1), "a connection was given up")
+		require.LessOrEqual(t, relay.Accepted(), int64(2), "besides the session's and the one that tests it: a connection was given up")
 	})
 }
 

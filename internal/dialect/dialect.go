@@ -38,6 +38,17 @@ type Dialect interface {
 	// Open prepares a session to hold locks: the server itself ends it after
 	// ttl without a sign of life, and says what kind of server it is.
 	Open(ctx context.Context, q Querier, ttl time.Duration) (Server, error)
+	// Cluster tells why session locks do not exclude on the server, for what
+	// does not change while it runs and Open does not ask; "" if nothing says
+	// so. It is asked once per server.
+	Cluster(ctx context.Context, q Querier) (unsupported string, err error)
+	// Owner asks who holds a lock that this session was just granted.
+	Owner(ctx context.Context, q Querier, s Server, n Name) (Owner, error)
+	// Check is a ping that asks, as far as the server is known to tell it,
+	// whether the session still holds its locks and is still where it was.
+	// changed says what is not so; "" if all is well. It must not be used
+	// inside a transaction.
+	Check(ctx context.Context, q Querier, s Server, held []Name) (changed string, err error)
 	// Try takes the lock if it is free, in one round trip.
 	Try(ctx context.Context, q Querier, n Name) (bool, error)
 	// TryAll is Try for several locks, in one round trip: it takes each that
@@ -69,7 +80,28 @@ type Server struct {
 	// Pooler is true when a pooler stands between: Unsupported holds unless
 	// the pooler is known to be in session mode.
 	Pooler bool
+	// Identity is the same for the sessions of one server, as far as servers
+	// can be told apart, seen through a pooler or not.
+	Identity string
+	// OneLock is true if a second GET_LOCK on a session drops the first.
+	OneLock bool
+	// TellsRole is true if the server says whether it is a replica.
+	TellsRole bool
+	// Owner is the best that the server is known to say of who holds a lock:
+	// the caller sets it after asking for one that it holds.
+	Owner Owner
 }
+
+// Owner is what a server says of who holds a lock.
+type Owner uint8
+
+// The answers.
+const (
+	OwnerUnknown Owner = iota // it does not say
+	OwnerNobody               // nobody, or not this session
+	OwnerSomeone              // somebody, but it does not say whether it is this session
+	OwnerSession              // this session
+)
 
 // Verdict is what Guard found in a statement's text.
 type Verdict struct {
@@ -78,6 +110,8 @@ type Verdict struct {
 	Refuse string
 	// MayLock is true if the statement may take session locks of its own.
 	MayLock bool
+	// Locks is true if a call that takes one stands in the text.
+	Locks bool
 	// MayBegin is true if the statement may leave a transaction open.
 	MayBegin bool
 }
@@ -87,12 +121,13 @@ type Class uint8
 
 // The classes of errors.
 const (
-	ClassOther      Class = iota // not an answer of the server
-	ClassServer                  // an answer of the server with no meaning for locks: the session lives
-	ClassDeadlock                // the server found a deadlock among locks
-	ClassServerFull              // the server takes no more connections
-	ClassLockTable               // the server's lock table is full
-	ClassGone                    // the server says that the session is over
+	ClassOther       Class = iota // not an answer of the server
+	ClassServer                   // an answer of the server with no meaning for locks: the session lives
+	ClassDeadlock                 // the server found a deadlock among locks
+	ClassServerFull               // the server takes no more connections
+	ClassLockTable                // the server's lock table is full
+	ClassUnsupported              // the server has no such locks
+	ClassGone                     // the server says that the session is over
 )
 
 // ErrNull is what GET_LOCK's NULL means: an error that the server does not name.

@@ -14,26 +14,36 @@ func (mysqlDialect) Guard(query string, args []driver.NamedValue, held []Name) V
 	v := guard(sqlscan.MySQL, query, "RELEASE_ALL_LOCKS", held, func(c sqlscan.Call, n Name) bool {
 		return c.MayReleaseName(n.text, args)
 	})
-	// A word too many costs a ROLLBACK of nothing.
-	v.MayBegin = v.MayLock || containsFold(query, "begin") || containsFold(query, "transaction") || containsFold(query, "autocommit")
+	v.MayBegin = v.MayLock || mayBegin(query) || containsFold(query, "autocommit")
 	return v
 }
 
-// Guard leaves MayBegin to the protocol, which tells.
 func (postgresDialect) Guard(query string, args []driver.NamedValue, held []Name) Verdict {
 	args = withoutOptions(args)
-	return guard(sqlscan.Postgres, query, "DISCARD ALL or pg_advisory_unlock_all", held, func(c sqlscan.Call, n Name) bool {
+	v := guard(sqlscan.Postgres, query, "DISCARD ALL or pg_advisory_unlock_all", held, func(c sqlscan.Call, n Name) bool {
 		if n.space == spacePair {
 			class, object := n.halves()
 			return c.MayReleasePair(class, object, args)
 		}
 		return c.MayReleaseID(n.id, args)
 	})
+	v.MayBegin = mayBegin(query)
+	return v
+}
+
+// mayBegin errs to the side of yes: a word too many costs a ROLLBACK of nothing.
+func mayBegin(query string) bool {
+	return containsFold(query, "begin") || containsFold(query, "transaction")
 }
 
 func guard(d sqlscan.Dialect, query, all string, held []Name, mayRelease func(sqlscan.Call, Name) bool) Verdict {
 	found := sqlscan.Scan(d, query)
 	v := Verdict{MayLock: found.Has(sqlscan.MayLock)}
+	if v.MayLock {
+		for c := range sqlscan.Calls(d, query) {
+			v.Locks = v.Locks || c.Fn == sqlscan.Lock || c.Fn == sqlscan.TryLock
+		}
+	}
 	switch {
 	case found.Has(sqlscan.DropsAll):
 		v.Refuse = all

@@ -26,31 +26,6 @@ func (mysqlDialect) Resolve(namespace, key string) (Name, error) {
 	return Name{space: spaceText, text: name}, err
 }
 
-// Open sets the server's idle limits. wait_timeout has whole seconds and ends
-// an idle session, in a transaction too; net_write_timeout ends one whose
-// client has stopped reading a result. A server that lacks one of them (it
-// says 1193) keeps its own.
-func (mysqlDialect) Open(ctx context.Context, q Querier, ttl time.Duration) (Server, error) {
-	secs := strconv.Itoa(int((ttl + time.Second - 1) / time.Second))
-	for _, variable := range []string{"wait_timeout", "net_write_timeout"} {
-		if err := q.Exec(ctx, "SET SESSION "+variable+" = "+secs); err != nil && !mysqlAnswered(err) {
-			return Server{}, fmt.Errorf("set %s: %w", variable, err)
-		}
-	}
-	row, err := q.QuerySimple(ctx, "SELECT CONNECTION_ID(), VERSION()")
-	if err != nil {
-		return Server{}, fmt.Errorf("ask for the connection's id: %w", err)
-	}
-	if len(row) != 2 {
-		return Server{}, errors.New("the server did not tell the connection's id")
-	}
-	id, err := integer(row[0])
-	if err != nil {
-		return Server{}, fmt.Errorf("the connection's id: %w", err)
-	}
-	return Server{SessionID: id, Version: text(row[1])}, nil
-}
-
 func (d mysqlDialect) Try(ctx context.Context, q Querier, n Name) (bool, error) {
 	return d.getLock(ctx, q, n, "0")
 }
@@ -131,7 +106,7 @@ func (mysqlDialect) Holder(ctx context.Context, q Querier, n Name) (string, erro
 	// Without the PROCESS privilege only the own account's sessions show.
 	row, err = q.QuerySimple(ctx, "SELECT USER, HOST FROM information_schema.PROCESSLIST WHERE ID = "+strconv.FormatInt(id, 10))
 	if err != nil || len(row) != 2 {
-		return holder, nil //nolint:nilerr // the id alone is an answer
+		return holder, nil // the id alone is an answer, too
 	}
 	return holder + " of " + text(row[0]) + "@" + text(row[1]), nil
 }
@@ -152,8 +127,13 @@ func (mysqlDialect) Classify(err error) Class {
 		return ClassDeadlock
 	case 1040, 1203, 1226: // ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_USER_LIMIT_REACHED
 		return ClassServerFull
+	case 1235, 1305: // ER_NOT_SUPPORTED_YET, ER_SP_DOES_NOT_EXIST (no such function)
+		return ClassUnsupported
 	case 1053, 1927, 4031: // shutdown, MariaDB's connection killed, closed for inactivity
 		return ClassGone
+	}
+	if strings.Contains(e.Message, "pxc_strict_mode") { // 1105, which is any error
+		return ClassUnsupported
 	}
 	return ClassServer
 }

@@ -26,71 +26,6 @@ func (postgresDialect) Resolve(namespace, key string) (Name, error) {
 	return AdvisoryID(id), err
 }
 
-// Open asks and sets in one query. idle_session_timeout is new in 14 and
-// client_connection_check_interval in 14 on some systems only: pg_settings
-// tells what there is, and a server that refuses a value gets the rest without it.
-func (d postgresDialect) Open(ctx context.Context, q Querier, ttl time.Duration) (Server, error) {
-	server, err := d.open(ctx, q, ttl, true)
-	if err != nil && d.Classify(err) == ClassServer {
-		server, err = d.open(ctx, q, ttl, false)
-	}
-	return server, err
-}
-
-func (postgresDialect) open(ctx context.Context, q Querier, ttl time.Duration, network bool) (Server, error) {
-	ms := strconv.FormatInt(ttl.Milliseconds(), 10)
-	// A dead peer must be noticed within the TTL: one probe a second once
-	// half of it has passed in silence.
-	idle := max(1, int(ttl.Seconds()/2))
-	probes := max(1, int(ttl.Seconds())-idle-1)
-	settings := []string{"idle_session_timeout=" + ms, "idle_in_transaction_session_timeout=" + ms}
-	if network {
-		settings = append(settings,
-			"tcp_keepalives_idle="+strconv.Itoa(idle),
-			"tcp_keepalives_interval=1",
-			"tcp_keepalives_count="+strconv.Itoa(probes),
-			"tcp_user_timeout="+ms,
-			"client_connection_check_interval="+strconv.FormatInt(max(100, ttl.Milliseconds()/3), 10))
-	}
-	values := make([]string, len(settings))
-	for i, s := range settings {
-		name, value, _ := strings.Cut(s, "=")
-		values[i] = "('" + name + "', '" + value + "')"
-	}
-	direct := ""
-	if pid := q.HandshakePID(); pid != 0 {
-		// Behind a pooler the settings would stay on a backend that others use.
-		direct = " WHERE pg_backend_pid() = " + strconv.FormatUint(uint64(pid), 10)
-	}
-	row, err := q.QuerySimple(ctx, "SELECT pg_backend_pid(), version(), pg_is_in_recovery(), "+
-		"(SELECT count(set_config(s.name, v.value, false)) FROM pg_settings s JOIN (VALUES "+
-		strings.Join(values, ", ")+") AS v(name, value) ON v.name = s.name"+direct+")")
-	if err != nil {
-		return Server{}, fmt.Errorf("prepare the session: %w", err)
-	}
-	if len(row) != 4 {
-		return Server{}, errors.New("the server did not tell what it is")
-	}
-	id, err := integer(row[0])
-	if err != nil {
-		return Server{}, fmt.Errorf("the backend's pid: %w", err)
-	}
-	server := Server{SessionID: id, Version: text(row[1])}
-	standby, _ := truth(row[2])
-	pid := q.HandshakePID()
-	switch {
-	case strings.Contains(server.Version, "CockroachDB"):
-		server.Unsupported = "CockroachDB grants pg_advisory_lock to everyone"
-	case standby:
-		server.Unsupported = "the server is a hot standby, whose advisory locks exclude nobody on the primary: connect to the primary"
-	case pid != 0 && int64(pid) != id:
-		server.Pooler = true
-		server.Unsupported = fmt.Sprintf("a connection pooler stands before the server (the handshake's pid %d is not the backend's pid %d), "+
-			"and in transaction mode it gives the lock's session to others: connect to the server directly, or set lockdb_pooler=session if the pooler runs in session mode", pid, id)
-	}
-	return server, nil
-}
-
 // Try is prepared by pgx on a session's first use, then one round trip: the
 // cheapest form there is.
 func (postgresDialect) Try(ctx context.Context, q Querier, n Name) (bool, error) {
@@ -176,6 +111,8 @@ func (postgresDialect) Classify(err error) Class {
 		return ClassServerFull
 	case "53200":
 		return ClassLockTable
+	case "0A000", "42883": // feature_not_supported, undefined_function
+		return ClassUnsupported
 	case "57P01", "57P02", "57P03", "57P05", "25P03": // shutdown, crash, starting, idle session, idle in transaction
 		return ClassGone
 	}
@@ -239,12 +176,17 @@ func pgArgs(n Name) string {
 }
 
 func pgLocksWhere(n Name) string {
+	return "locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())" +
+		" AND (classid, objid, objsubid) = (" + pgLocksKey(n) + ")"
+}
+
+// pgLocksKey are the columns of pg_locks that tell one lock from another: the
+// halves of a bigint, or the members of a pair.
+func pgLocksKey(n Name) string {
 	class, object := n.halves()
 	subid := "1"
 	if n.space == spacePair {
 		subid = "2"
 	}
-	return "locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())" +
-		" AND classid = " + strconv.FormatUint(uint64(uint32(class)), 10) +
-		" AND objid = " + strconv.FormatUint(uint64(uint32(object)), 10) + " AND objsubid = " + subid
+	return strconv.FormatUint(uint64(uint32(class)), 10) + ", " + strconv.FormatUint(uint64(uint32(object)), 10) + ", " + subid
 }
