@@ -68,19 +68,13 @@ type Observer interface {
 	LockEvent(Event)
 }
 
-// event tells the observer and the log, if they want to hear of it. No mutex is
-// held.
-func (k *Keeper) event(e Event) {
-	if k.hears(e) {
-		k.tell(e)
-	}
-}
-
-// hears tells whether anyone wants to hear of the event.
+// hears tells whether anyone wants to hear of an event of that kind with that
+// error; if not, the rest of it need not be found out.
 func (k *Keeper) hears(e Event) bool {
 	return k.opts.Observer != nil || k.logger().Enabled(context.Background(), e.level())
 }
 
+// tell tells the observer and the log. No mutex is held.
 func (k *Keeper) tell(e Event) {
 	if o := k.opts.Observer; o != nil {
 		k.observe(o, e)

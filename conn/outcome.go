@@ -35,7 +35,7 @@ func (o *outcome) waits() {
 	o.waited = true
 	o.keeper.count.waiting.Add(1)
 	o.keeper.count.waited.Add(1)
-	o.keeper.event(o.event(EventWaited, nil))
+	o.tell(Event{Kind: EventWaited})
 }
 
 // end says what the call brought.
@@ -47,18 +47,29 @@ func (o *outcome) end(l *Lock, err error) {
 	}
 	if err != nil {
 		c.refused.Add(1)
-		o.keeper.event(o.event(EventRefused, err))
+		o.tell(Event{Kind: EventRefused, Err: err})
 		return
 	}
 	c.acquired.Add(1)
-	e := o.event(EventAcquired, nil)
-	e.Session = l.sess.server.SessionID
-	o.keeper.event(e)
+	o.tell(Event{Kind: EventAcquired, Session: l.sess.server.SessionID})
 	l.known()
 }
 
-func (o *outcome) event(kind EventKind, err error) Event {
-	return Event{Kind: kind, Key: o.key, Keys: slices.Clone(o.keys), Duration: time.Since(o.start), Err: err}
+func (o *outcome) tell(e Event) {
+	if o.keeper.hears(e) {
+		e.Key, e.Keys, e.Duration = o.key, slices.Clone(o.keys), time.Since(o.start)
+		o.keeper.tell(e)
+	}
+}
+
+// handedOn says that the lock just released goes to the next in this process.
+func (k *Keeper) handedOn(l *Lock) {
+	k.count.handedOn.Add(1)
+	e := Event{Kind: EventHandedOn, Key: l.key, Session: l.sess.server.SessionID}
+	if k.hears(e) {
+		e.Duration = time.Since(l.tenure.since)
+		k.tell(e)
+	}
 }
 
 // telling is what observers know of a lock. A lock that ends before its caller

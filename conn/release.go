@@ -3,7 +3,6 @@ package conn
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
 )
@@ -59,8 +58,7 @@ func (k *Keeper) release(l *Lock) error {
 	}
 	l.tellEnd()
 	if w != nil {
-		k.count.handedOn.Add(1)
-		k.event(Event{Kind: EventHandedOn, Key: l.key, Session: s.server.SessionID, Duration: time.Since(t.since)})
+		k.handedOn(l)
 		k.admit(r, w, s, t)
 	} else {
 		k.giveUp(r, s)
