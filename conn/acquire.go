@@ -168,7 +168,7 @@ var errTimeout = errors.New("the time to wait is over")
 // have granted on it ends with it.
 func (k *Keeper) try(ctx context.Context, name dialect.Name, req Request) (s *session, granted bool, err error) {
 	for range k.opts.MaxIdleSessions + 2 {
-		s, err = k.session(ctx, name, req.Try)
+		s, err = k.session(ctx, name, req.outcome, req.Try)
 		if err != nil {
 			return nil, false, err
 		}

@@ -27,7 +27,7 @@ func (k *Keeper) contend(r *room, s *session) {
 		}
 		if s == nil {
 			var err error
-			if s, err = k.session(k.ctx, r.name, false); err != nil {
+			if s, err = k.session(k.ctx, r.name, nil, false); err != nil {
 				s = nil
 				k.failAll(r, err)
 				continue

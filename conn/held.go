@@ -21,7 +21,8 @@ type HeldLock struct {
 	// Since is when this process's holder got the lock; zero if this process
 	// does not hold it but only waits for it.
 	Since time.Time
-	// Waiters is how many calls of this process wait for the lock.
+	// Waiters is how many calls of this process wait for the lock, or for a
+	// session to take it on.
 	Waiters int
 	// HeldBy says in words who held a lock that this process only waits for
 	// when the server was last asked; "" if it has not been, or did not say.
@@ -52,7 +53,7 @@ func (k *Keeper) Held() []HeldLock {
 	}
 	for name, r := range k.rooms {
 		if first := r.queue.Front(); first != nil {
-			h := awaited(found, name, first.Value.(*waiter))
+			h := awaited(found, name, first.Value.(*waiter).key)
 			h.Waiters += r.queue.Len()
 			if h.Since.IsZero() {
 				h.HeldBy = r.seen
@@ -60,7 +61,12 @@ func (k *Keeper) Held() []HeldLock {
 		}
 	}
 	for w, name := range k.nesting {
-		awaited(found, name, w).Waiters++
+		awaited(found, name, w.key).Waiters++
+	}
+	for _, order := range k.queue {
+		if o := order.outcome; o != nil {
+			awaited(found, order.name, o.key).Waiters++
+		}
 	}
 	k.mu.Unlock()
 	held := make([]HeldLock, 0, len(found))
@@ -71,11 +77,11 @@ func (k *Keeper) Held() []HeldLock {
 	return held
 }
 
-// awaited is what was found of a lock that w waits for.
-func awaited(found map[dialect.Name]*HeldLock, name dialect.Name, w *waiter) *HeldLock {
+// awaited is what was found of a lock that someone waits for, under that key.
+func awaited(found map[dialect.Name]*HeldLock, name dialect.Name, key string) *HeldLock {
 	h := found[name]
 	if h == nil {
-		h = &HeldLock{Key: w.key, Kind: kindSession}
+		h = &HeldLock{Key: key, Kind: kindSession}
 		found[name] = h
 	}
 	return h

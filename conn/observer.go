@@ -18,9 +18,9 @@ type EventKind string
 const (
 	// EventAcquired: a caller got a lock. Duration is how long the call took.
 	EventAcquired EventKind = "acquired"
-	// EventWaited: the lock is not free, and the call begins to wait for it.
-	// Duration is how long it took to learn that. The wait ends with the
-	// call's acquired or refused, whose Duration includes it.
+	// EventWaited: the lock is not free, or no session for it is, and the call
+	// begins to wait. Duration is how long it took to learn that. The wait ends
+	// with the call's acquired or refused, whose Duration includes it.
 	EventWaited EventKind = "waited"
 	// EventRefused: a call brought no lock. Duration is how long it took, Err
 	// what it returns.

@@ -26,6 +26,9 @@ type sessionOrder struct {
 	name  dialect.Name       // of the lock that it is for
 	try   bool               // does not wait for one in use
 	ready chan sessionAnswer // buffered; one answer
+
+	outcome *outcome      // of the call that waits; nil if it is the keeper
+	starves chan struct{} // buffered: no dial is under way for it
 }
 
 type sessionAnswer struct {
@@ -45,7 +48,7 @@ func (e *starved) Unwrap() error { return e.err }
 // session takes a free session, or dials one, or waits for one in use to come
 // free, first come first served; with try it does not do that. When ctx ends
 // first its error is ctx's; a dial under way goes on for the next who needs one.
-func (k *Keeper) session(ctx context.Context, name dialect.Name, try bool) (*session, error) {
+func (k *Keeper) session(ctx context.Context, name dialect.Name, o *outcome, try bool) (*session, error) {
 	k.mu.Lock()
 	if k.closing {
 		k.mu.Unlock()
@@ -61,31 +64,45 @@ func (k *Keeper) session(ctx context.Context, name dialect.Name, try bool) (*ses
 		defer k.mu.Unlock()
 		return nil, &starved{k.noSession(), errTimeout}
 	}
-	order := &sessionOrder{name: name, try: try, ready: make(chan sessionAnswer, 1)}
+	order := &sessionOrder{name: name, try: try, ready: make(chan sessionAnswer, 1), outcome: o, starves: make(chan struct{}, 1)}
 	k.queue = append(k.queue, order)
 	dial := k.wanted()
+	if k.opening < len(k.queue) {
+		order.starves <- struct{}{}
+	}
 	k.mu.Unlock()
 	if dial {
 		k.spawn(k.open)
 	}
-	select {
-	case a := <-order.ready:
-		return a.s, a.err
-	case <-ctx.Done():
-		k.mu.Lock()
-		why := k.noSession()
-		i := slices.Index(k.queue, order)
-		if i >= 0 {
-			k.queue = slices.Delete(k.queue, i, i+1)
-		}
-		k.mu.Unlock()
-		if i < 0 {
-			if a := <-order.ready; a.s != nil {
-				k.put(a.s)
+	for {
+		select {
+		case a := <-order.ready:
+			return a.s, a.err
+		case <-order.starves:
+			if o != nil {
+				o.waits()
 			}
+		case <-ctx.Done():
+			return nil, k.cancelOrder(order, ctx.Err())
 		}
-		return nil, &starved{why, ctx.Err()}
 	}
+}
+
+// cancelOrder gives up the wait for a session.
+func (k *Keeper) cancelOrder(order *sessionOrder, err error) error {
+	k.mu.Lock()
+	why := k.noSession()
+	i := slices.Index(k.queue, order)
+	if i >= 0 {
+		k.queue = slices.Delete(k.queue, i, i+1)
+	}
+	k.mu.Unlock()
+	if i < 0 {
+		if a := <-order.ready; a.s != nil {
+			k.put(a.s)
+		}
+	}
+	return &starved{why, err}
 }
 
 // limited tells whether lockdb_max_sessions is reached. Under mu.
@@ -149,6 +166,12 @@ func (k *Keeper) dialFailed(err error) (next func()) {
 	case full: // one of ours will come free
 		k.full = err
 		k.refuseOrders(err, func(o *sessionOrder) bool { return o.try })
+		for _, o := range k.queue {
+			select {
+			case o.starves <- struct{}{}:
+			default: // it knows
+			}
+		}
 		if k.asking || len(k.queue) == 0 {
 			return nil
 		}

@@ -94,6 +94,23 @@ func TestAnObserverIsToldOfRefusals(t *testing.T) {
 	})
 }
 
+func TestAWaitForASessionIsAWait(t *testing.T) {
+	observed(t, func(t *testing.T, s *dbtest.Server, db *sql.DB, key string, rec *recorder) {
+		lk := acquire(t, db, key)
+		_, err := lockctx.TryAcquire(testCtx(t), db, key+":2")
+		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
+		rec.tells(t, "acquired", "refused:2")
+		waiting := waitersOf(testCtx(t), t, db, key+":2", 1, 1)
+		rec.tells(t, "acquired", "refused:2", "waited:2")
+		require.Equal(t, lockctx.HeldLock{Key: key + ":2", Kind: "session", Waiters: 1}, heldBy(t, db)[1])
+		require.NoError(t, lk.Close())
+		g := within(t, waiting, promptly, "the grant")
+		require.NoError(t, g.err)
+		require.NoError(t, g.lk.Close())
+		rec.tells(t, "acquired", "refused:2", "waited:2", "released", "acquired:2", "released:2")
+	}, driver.WithMaxSessions(1))
+}
+
 func TestAnObserverIsToldOfALoss(t *testing.T) {
 	observed(t, func(t *testing.T, s *dbtest.Server, db *sql.DB, key string, rec *recorder) {
 		lk := acquire(t, db, key)
