@@ -11,6 +11,8 @@
 //     context.go, gate.go, run.go).
 //   - Keeper is one per *sql.DB: it opens sessions (pool.go), queues who waits
 //     (room.go, acquire.go, contend.go) and releases (release.go).
+//   - What becomes of calls and locks is told to observers and the log, counted
+//     and listed (observer.go, outcome.go, stats.go, held.go).
 //
 // Lifetimes: the Connector owns the Keeper, which lives until (*sql.DB).Close.
 // The keeper owns its sessions and its goroutines (dials, waits at the server,
