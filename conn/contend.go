@@ -247,7 +247,7 @@ func (k *Keeper) look(r *room, s *session) {
 		return
 	}
 	var seen string
-	stop := s.bound(cleanupBound)
+	stop := s.bound()
 	_, _ = s.do(context.Background(), func(ctx context.Context) (err error) {
 		seen, err = k.dialect.Holder(ctx, &s.phys, r.name)
 		return err

@@ -14,19 +14,21 @@ import (
 //
 // It ends once: with its parent, or with the lock.
 type lockCtx struct {
-	lock   *Lock
-	parent context.Context
-	// cause answers context.Cause: the key that package context looks up is
-	// private, so a cancelCtx of its own has to carry the answer. Its Done is
-	// not ours, which keeps package context from taking it for ours.
-	cause    context.Context
-	setCause context.CancelCauseFunc
+	lock     *Lock
+	parent   context.Context
 	unparent func() bool
 	done     chan struct{}
 
-	mu     sync.Mutex // guards what follows; nothing is called under it
+	mu     sync.Mutex // guards what follows; nothing of others is called under it
 	err    error
+	why    error // the cause, when err is set
 	afters map[*func()]struct{}
+	// cause answers context.Cause: the key that package context looks up is
+	// private, so a cancelCtx of its own has to carry the answer. Its Done is
+	// not ours, which keeps package context from taking it for ours. It is made
+	// when somebody asks: few do.
+	cause    context.Context
+	setCause context.CancelCauseFunc
 }
 
 // endErr is the error of a context that ended with its lock: it is
@@ -38,7 +40,6 @@ func (e endErr) Unwrap() error        { return e.error }
 
 func newLockCtx(parent context.Context, l *Lock) *lockCtx {
 	c := &lockCtx{lock: l, parent: parent, done: make(chan struct{})}
-	c.cause, c.setCause = context.WithCancelCause(context.Background())
 	if parent.Done() != nil {
 		c.unparent = context.AfterFunc(parent, func() { c.end(parent.Err(), context.Cause(parent)) })
 	}
@@ -50,7 +51,7 @@ func (c *lockCtx) endWith(err error) {
 	if c.unparent != nil {
 		c.unparent()
 	}
-	wrapped := endErr{err}
+	var wrapped error = endErr{err}
 	c.end(wrapped, wrapped)
 }
 
@@ -60,8 +61,10 @@ func (c *lockCtx) end(err, cause error) {
 		c.mu.Unlock()
 		return
 	}
-	c.err = err
-	c.setCause(cause) // before done is closed: whoever sees Done sees the cause
+	c.err, c.why = err, cause
+	if c.setCause != nil {
+		c.setCause(cause) // before done is closed: whoever sees Done sees the cause
+	}
 	afters := c.afters
 	c.afters = nil
 	close(c.done)
@@ -128,11 +131,23 @@ func (c *lockCtx) Value(key any) any {
 	case lockKey:
 		return c.lock
 	default:
-		if v := c.cause.Value(key); v != nil {
+		if v := c.causeCtx().Value(key); v != nil {
 			return v
 		}
 	}
 	return c.parent.Value(key)
+}
+
+func (c *lockCtx) causeCtx() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause == nil {
+		c.cause, c.setCause = context.WithCancelCause(context.Background())
+		if c.err != nil {
+			c.setCause(c.why)
+		}
+	}
+	return c.cause
 }
 
 func (c *lockCtx) String() string { return "lockdb.Lock(" + c.lock.key + ").Context" }

@@ -24,6 +24,7 @@ type Error struct {
 	Key  string // the key as the caller gave it, "" if no key is involved
 	What string // what was observed and what to do
 	is   []error
+	few  [2]error // what is mostly stands on: an Error is one allocation
 }
 
 // fault makes an Error that is each of the errors given (errors.Is, errors.As).
@@ -32,16 +33,17 @@ type Error struct {
 // database/sql would take the Error for it and run the statement again
 // elsewhere.
 func fault(key, what string, is ...error) *Error {
-	errs := make([]error, 0, len(is))
+	e := &Error{Key: key, What: what}
+	e.is = e.few[:0]
 	for _, err := range is {
 		if errors.Is(err, driver.ErrBadConn) {
 			err = errors.New(err.Error())
 		}
 		if err != nil {
-			errs = append(errs, err)
+			e.is = append(e.is, err)
 		}
 	}
-	return &Error{Key: key, What: what, is: errs}
+	return e
 }
 
 func (e *Error) Error() string {

@@ -19,17 +19,17 @@ func (k *Keeper) deadline() time.Duration {
 	return ttl*84/100 - min(100*time.Millisecond, ttl/20)
 }
 
-// confirm records that the server answered an exchange that began at start. A
+// confirm records that the server answered an exchange that began at start and
+// took that long. A
 // long statement proves only that the session lived when it ended, so it is
 // followed by a ping at once.
-func (s *session) confirm(start time.Duration) {
-	now := monotime.Now()
+func (s *session) confirm(start, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.confirmed = start
 	s.deadline = start + s.keeper.deadline()
-	if ttl := s.keeper.opts.TTL; now-start > ttl/4 {
-		s.deadline = max(s.deadline, now+ttl/6)
+	if ttl := s.keeper.opts.TTL; took > ttl/4 {
+		s.deadline = max(s.deadline, monotime.Now()+ttl/6)
 		if !s.closed && s.timer != nil {
 			s.timer.Reset(0)
 		}

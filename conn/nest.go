@@ -248,7 +248,7 @@ func (l *Lock) leaveNest(gone error) error {
 		s.io.unlock()
 		return l.Err()
 	}
-	stop := s.bound(cleanupBound)
+	stop := s.bound()
 	var note error
 	if s.endWork(l, gone) {
 		note = openTxAtClose(l.key)

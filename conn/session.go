@@ -36,6 +36,9 @@ type session struct {
 	rows     *rows
 	begun    *begun // begun with the lock's grant, or the lock's own transaction
 	unlocked bool   // the server's lock was released with the last COMMIT
+	clock    clock
+
+	cleanup bound
 
 	mu        sync.Mutex // guards what follows; no I/O and no callback under it
 	closed    bool
@@ -56,10 +59,6 @@ type scrub struct {
 	locks bool // raw session locks
 	tx    bool // a transaction begun as SQL text
 }
-
-// cleanupBound bounds what is done on a session without a caller's context:
-// closing, rolling back, releasing. Then its socket is closed.
-const cleanupBound = 5 * time.Second
 
 // errPeerClosed is what the socket watch and a dead connection tell.
 var errPeerClosed = errors.New("the server closed the connection")
@@ -99,10 +98,11 @@ func (k *Keeper) dial(ctx context.Context) (*session, error) {
 // that the connection did not survive it: the caller then calls lose, with io
 // released.
 func (s *session) do(ctx context.Context, fn func(context.Context) error) (dead bool, err error) {
-	start := monotime.Now()
+	began := time.Now()
+	start := s.clock.at(began)
 	c := s.begin(ctx)
 	err = fn(c)
-	return s.finish(c, start, err), err
+	return s.finish(c, start, time.Since(began), err), err
 }
 
 // begin gives the context for one call. A call that the user cannot cancel is
@@ -110,6 +110,9 @@ func (s *session) do(ctx context.Context, fn func(context.Context) error) (dead 
 // by closing the socket.
 func (s *session) begin(ctx context.Context) context.Context {
 	if s.sock != nil && !cancellable(ctx) {
+		if ctx.Done() == nil {
+			return ctx
+		}
 		return context.WithoutCancel(ctx)
 	}
 	c := newCall(ctx, true)
@@ -119,7 +122,7 @@ func (s *session) begin(ctx context.Context) context.Context {
 	return c
 }
 
-func (s *session) finish(ctx context.Context, start time.Duration, err error) (dead bool) {
+func (s *session) finish(ctx context.Context, start, took time.Duration, err error) (dead bool) {
 	if c, ok := ctx.(*call); ok {
 		c.finish()
 		s.mu.Lock()
@@ -128,7 +131,7 @@ func (s *session) finish(ctx context.Context, start time.Duration, err error) (d
 	}
 	switch {
 	case err == nil:
-		s.confirm(start)
+		s.confirm(start, took)
 		return false
 	case errors.Is(err, driver.ErrSkip):
 		return false
@@ -138,7 +141,7 @@ func (s *session) finish(ctx context.Context, start time.Duration, err error) (d
 		return true
 	}
 	if class != dialect.ClassOther {
-		s.confirm(start)
+		s.confirm(start, took)
 	}
 	return false
 }
@@ -160,12 +163,6 @@ func (s *session) dead() bool {
 // inTx tells whether a transaction is open on the session. Under io.
 func (s *session) inTx() bool {
 	return s.tx != nil || s.pg != nil && !s.pg.IsClosed() && s.pg.PgConn().TxStatus() != 'I'
-}
-
-// bound closes the socket if what follows takes longer than d: some calls of
-// the drivers take no context.
-func (s *session) bound(d time.Duration) (stop func() bool) {
-	return time.AfterFunc(d, s.cut).Stop
 }
 
 // cut breaks the call under way, and with it the connection.
@@ -286,7 +283,7 @@ func (s *session) closeInner() {
 	if s.watch != nil {
 		s.watch.Stop()
 	}
-	stop := s.bound(cleanupBound)
+	stop := s.bound()
 	_ = s.dc.Close()
 	stop()
 	s.io.unlock()

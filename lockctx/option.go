@@ -51,6 +51,9 @@ func advisory(name dialect.Name) Option {
 }
 
 func request(key string, opts []Option) (conn.Request, error) {
+	if len(opts) == 0 {
+		return conn.Request{Key: key}, nil // without the allocation that opt(&req) makes
+	}
 	req := conn.Request{Key: key}
 	for _, opt := range opts {
 		if err := opt(&req); err != nil {

@@ -1,0 +1,73 @@
+package conn
+
+import (
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pipeSession is a session whose socket tells whether it was closed.
+func pipeSession(t *testing.T) (s *session, cut func() bool) {
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_, _ = theirs.Read(make([]byte, 1))
+	}()
+	return &session{sock: ours}, func() bool {
+		synctest.Wait()
+		select {
+		case <-closed:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+func TestBoundCutsACleanupThatTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cut := pipeSession(t)
+		defer s.bound()()
+		time.Sleep(cleanupBound - time.Millisecond)
+		require.False(t, cut())
+		time.Sleep(2 * time.Millisecond)
+		require.True(t, cut())
+	})
+}
+
+func TestBoundGivesEachCleanupItsWholeTime(t *testing.T) {
+	for name, pause := range map[string]time.Duration{
+		"while the timer of the one before runs": cleanupBound / 2,
+		"when it has fired":                      10 * cleanupBound,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, cut := pipeSession(t)
+				s.bound()()
+				time.Sleep(pause)
+				require.False(t, cut(), "nothing was bounded")
+				defer s.bound()()
+				time.Sleep(cleanupBound - time.Millisecond)
+				require.False(t, cut())
+				time.Sleep(2 * time.Millisecond)
+				require.True(t, cut())
+			})
+		})
+	}
+}
+
+func TestTheBeginningOfAnExchangeIsNeverTakenTooLate(t *testing.T) {
+	var c clock
+	now := time.Now()
+	first := c.at(now)
+	time.Sleep(time.Millisecond)
+	require.Equal(t, first, c.at(now.Add(clockStep)), "an exchange may count as begun earlier")
+	again := c.at(now.Add(clockStep + 1))
+	require.GreaterOrEqual(t, again-first, time.Millisecond)
+	require.LessOrEqual(t, again-first, time.Since(now))
+}
