@@ -100,12 +100,8 @@ func (p *phys) ping(ctx context.Context) error {
 }
 
 // QueryRow implements dialect.Querier.
-func (p *phys) QueryRow(ctx context.Context, query string, args ...driver.Value) ([]driver.Value, error) {
-	named := make([]driver.NamedValue, len(args))
-	for i, v := range args {
-		named[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
-	}
-	return p.row(ctx, query, named)
+func (p *phys) QueryRow(ctx context.Context, query string, args ...driver.NamedValue) ([]driver.Value, error) {
+	return p.row(ctx, query, args)
 }
 
 // QuerySimple implements dialect.Querier: pgx would prepare and keep the text.

@@ -15,7 +15,7 @@ import (
 // Querier is one server session.
 type Querier interface {
 	// QueryRow returns the first row of the result, or nil if there is none.
-	QueryRow(ctx context.Context, query string, args ...driver.Value) ([]driver.Value, error)
+	QueryRow(ctx context.Context, query string, args ...driver.NamedValue) ([]driver.Value, error)
 	// QueryRows returns all rows' first columns.
 	QueryRows(ctx context.Context, query string) ([]driver.Value, error)
 	// QuerySimple is QueryRow for a text that is used once: it must not leave

@@ -29,7 +29,7 @@ func (postgresDialect) Resolve(namespace, key string) (Name, error) {
 // Try is prepared by pgx on a session's first use, then one round trip: the
 // cheapest form there is.
 func (postgresDialect) Try(ctx context.Context, q Querier, n Name) (bool, error) {
-	return pgCall(ctx, q, "pg_try_advisory_lock", n)
+	return pgTry.call(ctx, q, n)
 }
 
 // TryAll has one row a lock. Each call stands alone in its row's SELECT list,
@@ -70,7 +70,7 @@ func (postgresDialect) holds(ctx context.Context, q Querier, n Name) (bool, erro
 }
 
 func (postgresDialect) Release(ctx context.Context, q Querier, n Name) (bool, error) {
-	return pgCall(ctx, q, "pg_advisory_unlock", n)
+	return pgUnlock.call(ctx, q, n)
 }
 
 func (postgresDialect) ReleaseAll(ctx context.Context, q Querier) error {
@@ -122,22 +122,29 @@ func (postgresDialect) Classify(err error) Class {
 	return ClassServer
 }
 
-// pgCall calls a function alone in its SELECT: the planner may evaluate it
-// twice in a larger query.
-func pgCall(ctx context.Context, q Querier, function string, n Name) (bool, error) {
+// pgFunction is a lock function, alone in its SELECT: the planner may evaluate
+// it twice in a larger query.
+type pgFunction struct{ ofBigint, ofPair string }
+
+var (
+	pgTry    = pgFunction{"SELECT pg_try_advisory_lock($1)", "SELECT pg_try_advisory_lock($1, $2)"}
+	pgUnlock = pgFunction{"SELECT pg_advisory_unlock($1)", "SELECT pg_advisory_unlock($1, $2)"}
+)
+
+func (f pgFunction) call(ctx context.Context, q Querier, n Name) (bool, error) {
 	var row []driver.Value
 	var err error
 	if n.space == spacePair {
 		class, object := n.halves()
-		row, err = q.QueryRow(ctx, "SELECT "+function+"($1, $2)", int64(class), int64(object))
+		row, err = q.QueryRow(ctx, f.ofPair, driver.NamedValue{Ordinal: 1, Value: int64(class)}, driver.NamedValue{Ordinal: 2, Value: int64(object)})
 	} else {
-		row, err = q.QueryRow(ctx, "SELECT "+function+"($1)", n.id)
+		row, err = q.QueryRow(ctx, f.ofBigint, driver.NamedValue{Ordinal: 1, Value: n.id})
 	}
 	if err != nil {
 		return false, err
 	}
 	if len(row) != 1 {
-		return false, errors.New(function + " gave no row")
+		return false, errors.New(f.ofBigint + " gave no row")
 	}
 	yes, _ := truth(row[0])
 	return yes, nil
