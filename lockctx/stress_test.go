@@ -1,0 +1,173 @@
+package lockctx_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockdb/lockdb/driver"
+	"github.com/lockdb/lockdb/internal/dbtest"
+	"github.com/lockdb/lockdb/lockctx"
+)
+
+// stressTime is how long each server is under stress.
+func stressTime(t *testing.T) time.Duration {
+	if text := os.Getenv("LOCKDB_STRESS"); text != "" {
+		d, err := time.ParseDuration(text)
+		require.NoError(t, err, "LOCKDB_STRESS")
+		return d
+	}
+	if testing.Short() {
+		return time.Second
+	}
+	return 20 * time.Second
+}
+
+func TestOfFiftyGoroutinesNeverTwoAreInside(t *testing.T) {
+	for name, processes := range map[string]int{"one process": 1, "two processes": 2} {
+		t.Run(name, func(t *testing.T) {
+			turns := 200 / (3*processes - 2)
+			if testing.Short() {
+				turns = 10
+			}
+			dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+				view, tab := newTable(t, s)
+				tab.mustInsert(testCtx(t), tab.bare, 0)
+				dbs := make([]*sql.DB, processes)
+				for i := range dbs {
+					dbs[i] = open(t, view)
+				}
+				key, ctx := dbtest.Key(t), testCtx(t)
+				var inside atomic.Int32
+				var wg sync.WaitGroup
+				errs := make(chan error, 50)
+				for i := range 50 {
+					wg.Go(func() {
+						for range turns {
+							err := lockctx.Do(ctx, dbs[i%processes], key, func(ctx context.Context) error {
+								if n := inside.Add(1); n != 1 {
+									return fmt.Errorf("%d inside", n)
+								}
+								defer inside.Add(-1)
+								lk, _ := lockctx.FromContext(ctx)
+								return increment(ctx, lk.DB(), 0)
+							})
+							if err != nil {
+								errs <- err
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+				close(errs)
+				for err := range errs {
+					require.NoError(t, err)
+				}
+				require.Equal(t, 50*turns, tab.value(0))
+			})
+		})
+	}
+}
+
+func TestStressLosesNoUpdateNoSessionAndNoGoroutine(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
+		view, tab := newTable(t, s)
+		before := view.Sessions(t) // of the test's own
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		relay := view.Relay(t)
+		st := &stress{t: t, spared: askID(testCtx(t), t, s, tab.bare), seed: seed, view: view, key: dbtest.Key(t)}
+		st.dbs = []*sql.DB{
+			st.open(view.DSN(), driver.WithTTL(2*time.Second)),
+			st.open(relay.DSN(), driver.WithTTL(2*time.Second), driver.WithMaxSessions(4)),
+		}
+		st.dbs[0].SetMaxOpenConns(3)
+		st.counters = make([]tally, 4)
+		for i := range st.counters {
+			tab.mustInsert(testCtx(t), tab.bare, i)
+		}
+		stop := make(chan struct{})
+		var work, trouble sync.WaitGroup
+		for i := range 16 {
+			work.Go(func() { st.worker(i, stop) })
+		}
+		trouble.Go(func() { st.kill(stop) })
+		trouble.Go(func() { st.reset(relay, stop) })
+		time.Sleep(stressTime(t))
+		close(stop)
+		joined := async(func() error { work.Wait(); trouble.Wait(); return nil })
+		require.NoError(t, within(t, joined, 2*promptly, "the workers' end"))
+		st.check(tab)
+
+		// What each db keeps: idle connections, and idle lock sessions.
+		require.Eventually(t, func() bool { return len(view.Sessions(t)) <= len(before)+len(st.dbs)*(2+2) },
+			promptly, 10*time.Millisecond, "sessions were left on the server")
+		for _, db := range st.dbs {
+			require.NoError(t, db.Close())
+		}
+		require.Eventually(t, func() bool { return len(view.Sessions(t)) == len(before) },
+			promptly, 10*time.Millisecond, "sessions were left on the server after Close")
+	})
+}
+
+// tally counts what became of the increments of one row.
+type tally struct{ done, unknown, failed atomic.Int64 }
+
+type stress struct {
+	t        *testing.T
+	spared   int64 // the session that looks at the rows
+	seed     uint64
+	view     *dbtest.Server
+	key      string
+	dbs      []*sql.DB
+	counters []tally
+}
+
+func (st *stress) open(dsn string, opts ...driver.Option) *sql.DB {
+	db := openDSN(st.t, dsn, opts...)
+	db.SetConnMaxLifetime(200 * time.Millisecond)
+	return db
+}
+
+func (st *stress) rand(i int) *rand.Rand { return rand.New(rand.NewPCG(st.seed, uint64(i))) }
+
+// worker increments random counters in random ways until it is told to stop.
+func (st *stress) worker(i int, stop <-chan struct{}) {
+	r := st.rand(i)
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		row, db := r.IntN(len(st.counters)), st.dbs[i%len(st.dbs)]
+		ctx, cancel := context.WithTimeout(context.Background(), promptly)
+		if r.IntN(4) == 0 {
+			ctx, cancel = context.WithTimeout(context.Background(), time.Duration(r.IntN(20_000))*time.Microsecond)
+		}
+		how := []func(context.Context, *rand.Rand, *sql.DB, int) error{st.inTx, st.inTx, st.byHand, st.closedEarly, st.bySingleStatements}[r.IntN(5)]
+		err := how(ctx, r, db, row)
+		cancel()
+		c := &st.counters[row]
+		switch {
+		case err == nil:
+			c.done.Add(1)
+		case errors.Is(err, lockctx.ErrOutcomeUnknown):
+			c.unknown.Add(1)
+		default:
+			c.failed.Add(1)
+			st.expected(err)
+		}
+	}
+}
