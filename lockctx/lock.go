@@ -40,11 +40,15 @@ func Acquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*Lock
 // TryAcquire is Acquire without the wait: if someone else holds the lock it
 // returns ErrNotAcquired at once. WithTimeout has no effect on it.
 func TryAcquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*Lock, error) {
-	keeper, req, err := prepare(ctx, db, key, opts)
+	req, err := request(key, opts)
 	if err != nil {
 		return nil, err
 	}
 	req.Try = true
+	keeper, err := conn.KeeperFor(ctx, db, &req)
+	if err != nil {
+		return nil, err
+	}
 	return keeper.Acquire(ctx, req)
 }
 
@@ -68,6 +72,6 @@ func prepare(ctx context.Context, db *sql.DB, key string, opts []Option) (*conn.
 	if err != nil {
 		return nil, req, err
 	}
-	keeper, err := conn.KeeperOf(ctx, db)
+	keeper, err := conn.KeeperFor(ctx, db, &req)
 	return keeper, req, err
 }

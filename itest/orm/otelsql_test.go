@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	sqldriver "database/sql/driver"
 	"testing"
+	"time"
 
 	"github.com/XSAM/otelsql"
 	"github.com/jackc/pgx/v5"
@@ -153,4 +154,38 @@ func TestRawThroughOtelsqlReachesTheDriversConnection(t *testing.T) {
 	}))
 	require.NoError(t, c.Close())
 	require.NoError(t, lk.Close())
+}
+
+// Before the first lock lockctx has to look through a connection of the pool.
+// It must not wait for one longer than the caller would for the lock.
+func TestNoFirstAcquireWaitsForAWrappedPoolLongerThanForTheLock(t *testing.T) {
+	eachOtelsql(t, func(t *testing.T, s server, db *sql.DB) {
+		db.SetMaxOpenConns(1)
+		tx, err := db.Begin()
+		require.NoError(t, err)
+		key := dbtest.Key(t)
+
+		start := time.Now()
+		_, err = lockctx.TryAcquire(testCtx(t), db, key)
+		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
+		require.ErrorContains(t, err, "pool")
+		require.Less(t, time.Since(start), 50*time.Millisecond)
+
+		start = time.Now()
+		_, err = lockctx.Acquire(testCtx(t), db, key, lockctx.WithTimeout(100*time.Millisecond))
+		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
+		require.ErrorContains(t, err, key)
+		require.InDelta(t, 100, time.Since(start).Milliseconds(), 50)
+
+		ctx, cancel := context.WithTimeout(testCtx(t), 20*time.Millisecond)
+		defer cancel()
+		_, err = lockctx.Acquire(ctx, db, key, lockctx.WithTimeout(time.Minute))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, lockctx.ErrNotAcquired)
+
+		require.NoError(t, tx.Rollback())
+		lk, err := lockctx.Acquire(testCtx(t), db, key, lockctx.WithTimeout(10*time.Second))
+		require.NoError(t, err)
+		require.NoError(t, lk.Close())
+	})
 }
