@@ -93,7 +93,7 @@ func TestStressLosesNoUpdateNoSessionAndNoGoroutine(t *testing.T) {
 			st.open(relay.DSN(), driver.WithTTL(2*time.Second), driver.WithMaxSessions(4)),
 		}
 		st.dbs[0].SetMaxOpenConns(3)
-		st.counters = make([]tally, 4)
+		st.counters = make([]increments, 4)
 		for i := range st.counters {
 			tab.mustInsert(testCtx(t), tab.bare, i)
 		}
@@ -121,8 +121,8 @@ func TestStressLosesNoUpdateNoSessionAndNoGoroutine(t *testing.T) {
 	})
 }
 
-// tally counts what became of the increments of one row.
-type tally struct{ done, unknown, failed atomic.Int64 }
+// increments counts what became of the increments of one row.
+type increments struct{ done, unknown, failed atomic.Int64 }
 
 type stress struct {
 	t        *testing.T
@@ -131,7 +131,7 @@ type stress struct {
 	view     *dbtest.Server
 	key      string
 	dbs      []*sql.DB
-	counters []tally
+	counters []increments
 }
 
 func (st *stress) open(dsn string, opts ...driver.Option) *sql.DB {
