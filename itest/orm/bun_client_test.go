@@ -78,6 +78,17 @@ func (w bunWork) insert(ctx context.Context, id int64) error {
 	return err
 }
 
+func (w bunWork) name(ctx context.Context, id int64) (string, error) {
+	one := item{ID: id}
+	err := w.NewSelect().Model(&one).WherePK().Scan(ctx)
+	return one.Name, err
+}
+
+func (w bunWork) rename(ctx context.Context, id int64, name string) error {
+	_, err := w.NewUpdate().Model(&item{ID: id, Name: name}).WherePK().Exec(ctx)
+	return err
+}
+
 type bunTx struct {
 	bunWork
 	tx bun.Tx

@@ -76,6 +76,24 @@ func (w entWork) insert(ctx context.Context, id int64) error {
 	return sqlgraph.CreateNode(ctx, w.drv, itemSpec(id, ""))
 }
 
+func (w entWork) name(ctx context.Context, id int64) (string, error) {
+	query, args := entsql.Dialect(w.drv.Dialect()).Select("name").From(entsql.Table("item")).Where(entsql.EQ("id", id)).Query()
+	var rows entsql.Rows
+	if err := w.drv.Query(ctx, query, args, &rows); err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	return entsql.ScanString(rows)
+}
+
+func (w entWork) rename(ctx context.Context, id int64, name string) error {
+	spec := sqlgraph.NewUpdateSpec("item", []string{"id", "name"}, sqlgraph.NewFieldSpec("id", field.TypeInt64))
+	spec.SetField("name", field.TypeString, name)
+	spec.Predicate = func(sel *entsql.Selector) { sel.Where(entsql.EQ("id", id)) }
+	_, err := sqlgraph.UpdateNodes(ctx, w.drv, spec)
+	return err
+}
+
 type entTx struct {
 	entWork
 	tx dialect.Tx

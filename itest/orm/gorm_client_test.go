@@ -74,6 +74,16 @@ func (w gormWork) insert(ctx context.Context, id int64) error {
 	return w.g.WithContext(ctx).Create(&item{ID: id}).Error
 }
 
+func (w gormWork) name(ctx context.Context, id int64) (string, error) {
+	var one item
+	err := w.g.WithContext(ctx).First(&one, id).Error
+	return one.Name, err
+}
+
+func (w gormWork) rename(ctx context.Context, id int64, name string) error {
+	return w.g.WithContext(ctx).Save(&item{ID: id, Name: name}).Error
+}
+
 type gormTx struct{ gormWork }
 
 func (t gormTx) commit() error   { return t.g.Commit().Error }

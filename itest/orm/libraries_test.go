@@ -18,6 +18,10 @@ type work interface {
 	session(ctx context.Context) (int64, error)
 	// insert adds an item, in whatever transaction the library uses for that.
 	insert(ctx context.Context, id int64) error
+	// name reads the item's name.
+	name(ctx context.Context, id int64) (string, error)
+	// rename writes it.
+	rename(ctx context.Context, id int64, name string) error
 }
 
 type client interface {

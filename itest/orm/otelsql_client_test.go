@@ -15,7 +15,7 @@ import (
 func openOtelsqlDB(t *testing.T, s server) client {
 	db := otelsql.OpenDB(s.connector(t))
 	closeAtEnd(t, db)
-	return plainClient{db, s}
+	return newPlainClient(db, s)
 }
 
 // openOtelsqlRegistered has otelsql wrap lockdb's registered driver.
@@ -25,7 +25,7 @@ func openOtelsqlRegistered(t *testing.T, s server) client {
 	db, err := sql.Open(name, s.DSN())
 	require.NoError(t, err)
 	closeAtEnd(t, db)
-	return plainClient{db, s}
+	return newPlainClient(db, s)
 }
 
 // openOtelsqlByName has otelsql open lockdb by its name.
@@ -33,7 +33,7 @@ func openOtelsqlByName(t *testing.T, s server) client {
 	db, err := otelsql.Open(driver.Name, s.DSN())
 	require.NoError(t, err)
 	closeAtEnd(t, db)
-	return plainClient{db, s}
+	return newPlainClient(db, s)
 }
 
 // openGormOverOtelsql is gorm, otelsql and lockdb, one on the other.
@@ -45,22 +45,16 @@ func openGormOverOtelsql(t *testing.T, s server) client {
 
 // plainClient is database/sql itself.
 type plainClient struct {
-	*sql.DB
-	s server
+	plainWork
+	sqlDB *sql.DB
 }
 
-func (c plainClient) db() *sql.DB { return c.DB }
+func newPlainClient(db *sql.DB, s server) client { return plainClient{plainWork{db, s}, db} }
 
-func (c plainClient) session(ctx context.Context) (int64, error) {
-	return plainWork{c, c.s}.session(ctx)
-}
-
-func (c plainClient) insert(ctx context.Context, id int64) error {
-	return plainWork{c, c.s}.insert(ctx, id)
-}
+func (c plainClient) db() *sql.DB { return c.sqlDB }
 
 func (c plainClient) begin(ctx context.Context) (transaction, error) {
-	tx, err := c.BeginTx(ctx, nil)
+	tx, err := c.sqlDB.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +77,17 @@ func (w plainWork) session(ctx context.Context) (id int64, err error) {
 }
 
 func (w plainWork) insert(ctx context.Context, id int64) error {
-	query := "INSERT INTO item (id) VALUES (?)"
-	if !w.s.IsMySQL() {
-		query = "INSERT INTO item (id) VALUES ($1)"
-	}
-	_, err := w.queryer.ExecContext(ctx, query, id)
+	_, err := w.queryer.ExecContext(ctx, w.s.bind("INSERT INTO item (id) VALUES (?)"), id)
+	return err
+}
+
+func (w plainWork) name(ctx context.Context, id int64) (name string, err error) {
+	err = w.queryer.QueryRowContext(ctx, w.s.bind("SELECT name FROM item WHERE id = ?"), id).Scan(&name)
+	return name, err
+}
+
+func (w plainWork) rename(ctx context.Context, id int64, name string) error {
+	_, err := w.queryer.ExecContext(ctx, w.s.bind("UPDATE item SET name = ? WHERE id = ?"), name, id)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockdb/lockdb/conn"
@@ -70,6 +71,14 @@ func closeAtEnd(t testing.TB, db *sql.DB) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 }
 
+// bind writes the placeholders as the server has them.
+func (s server) bind(query string) string {
+	if s.IsMySQL() {
+		return query
+	}
+	return sqlx.Rebind(sqlx.DOLLAR, query)
+}
+
 // selectSession asks for the server's id of the session that runs the query.
 func (s server) selectSession() string {
 	if s.IsMySQL() {
@@ -102,12 +111,8 @@ func (s server) holder(t testing.TB, key string) int64 {
 // has tells whether the outside client sees the item.
 func (s server) has(t testing.TB, id int64) bool {
 	t.Helper()
-	query := "SELECT COUNT(*) FROM item WHERE id = ?"
-	if !s.IsMySQL() {
-		query = "SELECT COUNT(*) FROM item WHERE id = $1"
-	}
 	var n int
-	require.NoError(t, s.outside.QueryRow(query, id).Scan(&n))
+	require.NoError(t, s.outside.QueryRow(s.bind("SELECT COUNT(*) FROM item WHERE id = ?"), id).Scan(&n))
 	return n > 0
 }
 

@@ -15,7 +15,7 @@ func eachSqlx(t *testing.T, fn func(t *testing.T, s server, x *sqlx.DB, lc lockC
 		for name, open := range map[string]func(*testing.T, server) client{"by name": openSqlxByName, "NewDb": openSqlxNewDb} {
 			t.Run(name, func(t *testing.T) {
 				c := open(t, s).(sqlxClient)
-				eachContext(t, s, c, func(t *testing.T, lc lockCase) { fn(t, s, c.DB, lc) })
+				eachContext(t, s, c, func(t *testing.T, lc lockCase) { fn(t, s, c.x, lc) })
 			})
 		}
 	})
