@@ -114,8 +114,11 @@ func (s *session) keepAlive(left time.Duration) {
 	case dead || err != nil: // a ping answers even in an aborted transaction
 		s.lose(fmt.Errorf("the keep-alive failed: %w", cmp.Or(err, errPeerClosed)))
 	case changed != "":
+		stale := s.keeper.distrust(s.server) // before anyone hears of the loss
 		s.lose(errors.New(changed))
-		s.keeper.distrust(s.server)
+		for _, other := range stale {
+			other.close()
+		}
 	default:
 		s.mu.Lock()
 		s.asked = monotime.Now()

@@ -257,7 +257,7 @@ func (k *Keeper) keep(s *session) bool {
 		return false
 	}
 	k.idle = append(k.idle, s)
-	if k.surplus() {
+	if len(k.idle) > k.opts.MaxIdleSessions {
 		s.again(surplusTime)
 	}
 	return true
@@ -265,17 +265,20 @@ func (k *Keeper) keep(s *session) bool {
 
 // surplusTime is how long more than MaxIdleSessions stay open with no lock:
 // where many locks come and go, closing each session and dialling the next
-// would cost more than the locks.
+// would cost more than the locks. It is also how long a server is taken for
+// unsupported before it is asked again.
 const surplusTime = time.Second
 
-// surplus tells whether there are too many idle sessions. Under mu.
-func (k *Keeper) surplus() bool { return len(k.idle) > k.opts.MaxIdleSessions }
+// surplus tells whether an idle session is one too many, or useless. Under mu.
+func (k *Keeper) surplus(s *session) bool {
+	return len(k.idle) > k.opts.MaxIdleSessions || s.server.Unsupported != "" && !s.server.Pooler
+}
 
-// takeSurplus is takeIdle if there are too many.
+// takeSurplus is takeIdle for such a session.
 func (k *Keeper) takeSurplus(s *session) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.surplus() && k.dropIdle(s)
+	return k.surplus(s) && k.dropIdle(s)
 }
 
 // takeIdle takes that session out of the idle ones, if it is among them.

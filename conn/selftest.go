@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"crypto/rand"
+	"database/sql/driver"
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
@@ -46,6 +47,10 @@ func (k *Keeper) selfTest(ctx context.Context, p *phys, s dialect.Server, t *tru
 				t.known, t.unsupported = true, "two connections were granted the same lock at the same time, which a server does that accepts lock functions and does not lock "+
 					"(CockroachDB, old TiDB), or a pooler between that gives one server session to both: connect directly to a single primary of MySQL, MariaDB or PostgreSQL"
 				return nil
+			}
+			// A pooler may leave a client on one backend until a transaction ends.
+			if tx, err := p.begin(ctx, driver.TxOptions{}); err == nil {
+				_ = tx.Commit()
 			}
 		}
 		who, err := k.dialect.Owner(ctx, p, s, name)

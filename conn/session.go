@@ -84,7 +84,7 @@ func (k *Keeper) dial(ctx context.Context) (*session, error) {
 	k.checker.CompareAndSwap(nil, &s.phys)
 	s.mu.Lock()
 	s.confirmed, s.asked, s.deadline = start, start, start+k.deadline()
-	s.timer = time.AfterFunc(k.opts.TTL/3, s.tick)
+	s.timer = time.AfterFunc(min(k.opts.TTL/3, surplusTime), s.tick)
 	s.mu.Unlock()
 	if s.sock != nil {
 		_ = s.io.lock(ctx)                            // the watch may call before it is known here

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
@@ -80,20 +81,18 @@ func (s *session) takesMore() error {
 		"take one lock at a time, or upgrade to MySQL 5.7.5 or MariaDB 10.0.2", ErrUnsupported)
 }
 
-// distrust closes the idle sessions of a server that is no longer what it was
-// when they were opened: the next one learns what it is now.
-func (k *Keeper) distrust(server dialect.Server) {
+// distrust takes the idle sessions of a server away that is no longer what it
+// was when they were opened, so that the next one learns what it is now. The
+// caller closes them.
+func (k *Keeper) distrust(server dialect.Server) (stale []*session) {
 	k.mu.Lock()
-	var stale []*session
-	for _, s := range k.idle {
-		if s.server.Identity == server.Identity {
-			stale = append(stale, s)
+	defer k.mu.Unlock()
+	k.idle = slices.DeleteFunc(k.idle, func(s *session) bool {
+		if s.server.Identity != server.Identity {
+			return false
 		}
-	}
-	k.mu.Unlock()
-	for _, s := range stale {
-		if k.takeIdle(s) {
-			s.close()
-		}
-	}
+		stale = append(stale, s)
+		return true
+	})
+	return stale
 }

@@ -26,13 +26,19 @@ type grant struct {
 // the server or behind others.
 func waitFor(ctx context.Context, t testing.TB, db *sql.DB, key string, opts ...lockctx.Option) <-chan grant {
 	t.Helper()
+	return waitIn(ctx, t, "(*Keeper).await", db, key, opts...)
+}
+
+// waitIn acquires on a goroutine of its own and returns when that is in the function.
+func waitIn(ctx context.Context, t testing.TB, function string, db *sql.DB, key string, opts ...lockctx.Option) <-chan grant {
+	t.Helper()
 	label := dbtest.Key(t)
 	granted := make(chan grant, 1)
 	go pprof.Do(ctx, pprof.Labels("waiter", label), func(ctx context.Context) {
 		lk, err := lockctx.Acquire(ctx, db, key, opts...)
 		granted <- grant{lk, err, time.Now()}
 	})
-	require.Eventually(t, func() bool { return labelledIn(label, "(*Keeper).await") }, promptly, time.Millisecond)
+	require.Eventually(t, func() bool { return labelledIn(label, function) }, promptly, time.Millisecond)
 	return granted
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,17 +31,28 @@ func (d mysqlDialect) Try(ctx context.Context, q Querier, n Name) (bool, error) 
 	return d.getLock(ctx, q, n, "0")
 }
 
+// mysqlColumns is how many calls go into one SELECT, whose columns are limited
+// (4096).
+const mysqlColumns = 1000
+
 // TryAll has one column a lock; the server evaluates them from left to right.
-func (mysqlDialect) TryAll(ctx context.Context, q Querier, names []Name) ([]bool, error) {
-	calls := make([]string, len(names))
-	for i, n := range names {
-		calls[i] = "GET_LOCK('" + n.text + "', 0)"
+func (mysqlDialect) TryAll(ctx context.Context, q Querier, names []Name) (granted []bool, err error) {
+	for some := range slices.Chunk(names, mysqlColumns) {
+		calls := make([]string, len(some))
+		for i, n := range some {
+			calls[i] = "GET_LOCK('" + n.text + "', 0)"
+		}
+		row, err := q.QueryRow(ctx, "SELECT "+strings.Join(calls, ", "))
+		if err != nil {
+			return nil, err
+		}
+		more, err := verdicts(row, len(some))
+		if err != nil {
+			return nil, err
+		}
+		granted = append(granted, more...)
 	}
-	row, err := q.QueryRow(ctx, "SELECT "+strings.Join(calls, ", "))
-	if err != nil {
-		return nil, err
-	}
-	return verdicts(row, len(names))
+	return granted, nil
 }
 
 // Wait rounds the slice up to whole seconds: MySQL rounds a fraction, to

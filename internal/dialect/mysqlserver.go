@@ -119,8 +119,8 @@ func (mysqlDialect) Owner(ctx context.Context, q Querier, s Server, n Name) (Own
 	return OwnerSomeone, nil
 }
 
-// Check asks in two plain statements, since proxies know IS_USED_LOCK only
-// where nothing else stands beside it.
+// Check asks in two statements, since proxies know IS_USED_LOCK only where
+// nothing else stands beside it.
 func (mysqlDialect) Check(ctx context.Context, q Querier, s Server, held []Name) (string, error) {
 	if s.Owner >= OwnerSomeone {
 		calls := make([]string, len(held))
@@ -147,9 +147,12 @@ func (mysqlDialect) Check(ctx context.Context, q Querier, s Server, held []Name)
 	if !s.TellsRole {
 		return "", nil
 	}
-	row, err := q.QueryRow(ctx, "SELECT "+mysqlRole)
-	if err != nil || len(row) != 2 {
+	row, err := q.QueryRow(ctx, "SELECT CONNECTION_ID(), "+mysqlRole)
+	if err != nil || len(row) != 3 {
 		return "", err
 	}
-	return mysqlReplica(row), nil
+	if id, err := integer(row[0]); err == nil && id != s.SessionID && s.Owner == OwnerSession {
+		return fmt.Sprintf("the connection has come to another session of the server (%d, it was %d), as a pooler or proxy does", id, s.SessionID), nil
+	}
+	return mysqlReplica(row[1:]), nil
 }

@@ -32,14 +32,17 @@ func (postgresDialect) Try(ctx context.Context, q Querier, n Name) (bool, error)
 	return pgTry.call(ctx, q, n)
 }
 
-// TryAll has one row a lock. Each call stands alone in its row's SELECT list,
-// which is evaluated once.
+// TryAll has one row a lock, in which the call stands alone, so that it is
+// evaluated once.
 func (postgresDialect) TryAll(ctx context.Context, q Querier, names []Name) ([]bool, error) {
-	calls := make([]string, len(names))
+	ids := make([]string, len(names))
 	for i, n := range names {
-		calls[i] = "SELECT pg_try_advisory_lock(" + pgArgs(n) + ")"
+		if n.space != spaceBigint {
+			return nil, errors.New("only keys and bigints can be locked together")
+		}
+		ids[i] = strconv.FormatInt(n.id, 10)
 	}
-	rows, err := q.QueryRows(ctx, strings.Join(calls, " UNION ALL "))
+	rows, err := q.QueryRows(ctx, "SELECT pg_try_advisory_lock(id) FROM unnest('{"+strings.Join(ids, ",")+"}'::bigint[]) AS id")
 	if err != nil {
 		return nil, err
 	}
