@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/lockdb/lockdb/internal/lockkey"
 )
 
@@ -103,11 +101,10 @@ func (postgresDialect) Holder(ctx context.Context, q Querier, n Name) (string, e
 }
 
 func (postgresDialect) Classify(err error) Class {
-	var e *pgconn.PgError
-	if !errors.As(err, &e) {
+	code := sqlState(err)
+	switch code {
+	case "":
 		return ClassOther
-	}
-	switch e.Code {
 	case "40P01":
 		return ClassDeadlock
 	case "53300":
@@ -119,7 +116,7 @@ func (postgresDialect) Classify(err error) Class {
 	case "57P01", "57P02", "57P03", "57P05", "25P03": // shutdown, crash, starting, idle session, idle in transaction
 		return ClassGone
 	}
-	if strings.HasPrefix(e.Code, "08") {
+	if strings.HasPrefix(code, "08") {
 		return ClassGone
 	}
 	return ClassServer
@@ -173,8 +170,8 @@ const PostgresIsolation = "SHOW transaction_isolation"
 
 // PostgresTimedOut tells whether err is the end of a wait for a lock.
 func PostgresTimedOut(err error) bool {
-	var e *pgconn.PgError
-	return errors.As(err, &e) && (e.Code == "55P03" || e.Code == "57014") // lock_not_available, query_canceled
+	code := sqlState(err)
+	return code == "55P03" || code == "57014" // lock_not_available, query_canceled
 }
 
 func pgArgs(n Name) string {
