@@ -66,10 +66,11 @@ func (s *session) pgPipe(ctx context.Context, statements ...string) ([]pgAnswer,
 	pipe := s.pg.PgConn().StartPipeline(ctx)
 	for _, sql := range statements {
 		pipe.SendQueryParams(sql, nil, nil, nil, nil)
-		if err := pipe.Sync(); err != nil {
-			_ = pipe.Close()
-			return nil, err
-		}
+		pipe.SendPipelineSync()
+	}
+	if err := pipe.Flush(); err != nil {
+		_ = pipe.Close()
+		return nil, err
 	}
 	answers := make([]pgAnswer, len(statements))
 	for i := 0; i < len(statements); {
