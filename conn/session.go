@@ -286,6 +286,12 @@ func (s *session) closeInner() {
 	stop := s.bound()
 	_ = s.dc.Close()
 	stop()
+	if t := s.tx; t != nil {
+		// The server has rolled it back. This is for what the driver keeps
+		// until a transaction ends: lib/pq a goroutine.
+		s.tx = nil
+		_ = t.inner.Rollback()
+	}
 	s.io.unlock()
 	s.keeper.forget(s)
 	close(s.gone)

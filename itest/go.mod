@@ -8,6 +8,7 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/jmoiron/sqlx v1.4.0
+	github.com/lib/pq v1.12.3
 	github.com/lockdb/lockdb v0.0.0
 	github.com/stretchr/testify v1.12.1
 	github.com/uptrace/bun v1.3.0

@@ -47,6 +47,7 @@ var libraries = []library{
 	{"bun simple protocol", openBunSimpleProtocol},
 	{"ent OpenDB", openEntDB},
 	{"ent by name", openEntByName},
+	{"connector of others", openConnectorOfOthers},
 	{"otelsql OpenDB", openOtelsqlDB},
 	{"otelsql Register", openOtelsqlRegistered},
 	{"otelsql Open", openOtelsqlByName},
