@@ -45,8 +45,8 @@ type session struct {
 	locks     []*Lock // the ledger
 	running   *call   // the call under way, if it can be ended
 	confirmed time.Duration
-	proved    int           // the lock that the last ping asked for
-	asked     time.Duration // when a ping last proved what the locks stand on
+	proved    int                  // the lock that the last ping asked for
+	asked     time.Duration        // when a ping last proved what the locks stand on
 	deadline  time.Duration        // when the absence of signs of life means loss
 	timer     *time.Timer          // the next keep-alive
 	stmts     map[string]*prepared // by their text

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 older drivers have what database/sql asks for no more
+
 package conn
 
 import (
@@ -237,7 +239,7 @@ func stmtExec(ctx context.Context, inner driver.Stmt, args []driver.NamedValue) 
 	if err != nil {
 		return nil, err
 	}
-	return inner.Exec(values) //nolint:staticcheck // the only way that such a driver offers
+	return inner.Exec(values)
 }
 
 func stmtQuery(ctx context.Context, inner driver.Stmt, args []driver.NamedValue) (driver.Rows, error) {
@@ -248,7 +250,7 @@ func stmtQuery(ctx context.Context, inner driver.Stmt, args []driver.NamedValue)
 	if err != nil {
 		return nil, err
 	}
-	return inner.Query(values) //nolint:staticcheck // the only way that such a driver offers
+	return inner.Query(values)
 }
 
 func named(args []driver.Value) []driver.NamedValue {
