@@ -124,11 +124,14 @@ func (postgresDialect) Classify(err error) Class {
 
 // pgFunction is a lock function, alone in its SELECT: the planner may evaluate
 // it twice in a larger query.
-type pgFunction struct{ ofBigint, ofPair string }
+type pgFunction struct {
+	ofBigint, ofPair string            // prepared once a session
+	literal          func(Name) string // not prepared
+}
 
 var (
-	pgTry    = pgFunction{"SELECT pg_try_advisory_lock($1)", "SELECT pg_try_advisory_lock($1, $2)"}
-	pgUnlock = pgFunction{"SELECT pg_advisory_unlock($1)", "SELECT pg_advisory_unlock($1, $2)"}
+	pgTry    = pgFunction{"SELECT pg_try_advisory_lock($1)", "SELECT pg_try_advisory_lock($1, $2)", PostgresTry}
+	pgUnlock = pgFunction{"SELECT pg_advisory_unlock($1)", "SELECT pg_advisory_unlock($1, $2)", PostgresUnlock}
 )
 
 func (f pgFunction) call(ctx context.Context, q Querier, n Name) (bool, error) {
@@ -139,6 +142,9 @@ func (f pgFunction) call(ctx context.Context, q Querier, n Name) (bool, error) {
 		row, err = q.QueryRow(ctx, f.ofPair, driver.NamedValue{Ordinal: 1, Value: int64(class)}, driver.NamedValue{Ordinal: 2, Value: int64(object)})
 	} else {
 		row, err = q.QueryRow(ctx, f.ofBigint, driver.NamedValue{Ordinal: 1, Value: n.id})
+	}
+	if sqlState(err) == "26000" { // invalid_sql_statement_name: somebody said DEALLOCATE ALL
+		row, err = q.QuerySimple(ctx, f.literal(n)) // pgx prepares it anew next time
 	}
 	if err != nil {
 		return false, err
