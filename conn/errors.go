@@ -24,7 +24,7 @@ type Error struct {
 	Key  string // the key as the caller gave it, "" if no key is involved
 	What string // what was observed and what to do
 	is   []error
-	few  [2]error // what is mostly stands on: an Error is one allocation
+	few  [2]error // under is, where that is short: an Error is one allocation
 }
 
 // fault makes an Error that is each of the errors given (errors.Is, errors.As).
