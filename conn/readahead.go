@@ -17,7 +17,8 @@ type resultSet struct {
 	columns  []string
 	types    []columnType
 	rows     [][]driver.Value
-	complete bool // there is no more of it in the inner Rows
+	complete bool  // there is no more of it in the inner Rows
+	failed   error // what NextResultSet says of it
 }
 
 // readAhead reads the result sets to their end, so that the connection is free
@@ -27,10 +28,12 @@ func (r *rows) readAhead(d time.Duration) bool {
 	if r.inner == nil {
 		return true
 	}
+	r.keepRow()
 	if len(r.ahead) == 0 {
-		r.keepRow()
 		r.ahead = []resultSet{newResultSet(r.inner)}
-		r.ahead[0].complete = r.atEnd
+	}
+	if r.atEnd {
+		r.ahead[len(r.ahead)-1].complete = true
 	}
 	size := 0
 	for _, set := range r.ahead {
@@ -58,8 +61,10 @@ func (r *rows) readAhead(d time.Duration) bool {
 			return r.stopAhead(nil)
 		}
 		if err := r.inner.(driver.RowsNextResultSet).NextResultSet(); err != nil {
-			return r.stopAhead(err)
+			r.ahead = append(r.ahead, resultSet{complete: true, failed: err})
+			return r.stopAhead(nil)
 		}
+		r.atEnd = false
 		r.ahead = append(r.ahead, newResultSet(r.inner))
 	}
 	return false
@@ -67,9 +72,6 @@ func (r *rows) readAhead(d time.Duration) bool {
 
 // stopAhead closes the inner Rows; err is for the owner when he gets there.
 func (r *rows) stopAhead(err error) bool {
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
 	if cerr := r.closeInner(); err == nil {
 		err = cerr
 	}

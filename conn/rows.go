@@ -16,6 +16,7 @@ import (
 type rows struct {
 	sc   scope
 	sess *session
+	cols []string // of the current result set
 
 	// Guarded by the session's io.
 	inner driver.Rows // nil once the inner Rows is closed
@@ -29,7 +30,7 @@ type rows struct {
 
 // newRows is called under io, as is everything below that does not say under.
 func newRows(sc scope, s *session, inner driver.Rows) *rows {
-	return &rows{sc: sc, sess: s, inner: inner}
+	return &rows{sc: sc, sess: s, inner: inner, cols: inner.Columns()}
 }
 
 // under runs fn with io held, unless the result set has ended.
@@ -79,7 +80,7 @@ func (r *rows) nextAhead() (ok bool, row []driver.Value, err error) {
 	if len(r.ahead) > 0 {
 		set := &r.ahead[0]
 		if len(set.rows) > 0 {
-			row = set.rows[0]
+			row, set.rows[0] = set.rows[0], nil
 			set.rows = set.rows[1:]
 			return true, row, nil
 		}
@@ -104,18 +105,9 @@ func cloneBytes(row []driver.Value) {
 	}
 }
 
-// Columns returns the names of the current result set's columns.
-func (r *rows) Columns() (cols []string) {
-	_ = r.under(func() error {
-		if len(r.ahead) > 0 {
-			cols = r.ahead[0].columns
-		} else if r.inner != nil {
-			cols = r.inner.Columns()
-		}
-		return nil
-	})
-	return cols
-}
+// Columns returns the names of the current result set's columns, also when it
+// has ended: database/sql looks there for the words of an error of Scan.
+func (r *rows) Columns() []string { return r.cols }
 
 // HasNextResultSet implements driver.RowsNextResultSet.
 func (r *rows) HasNextResultSet() (has bool) {
@@ -136,14 +128,22 @@ func (r *rows) NextResultSet() error {
 	return r.under(func() error {
 		if len(r.ahead) > 1 {
 			r.ahead = r.ahead[1:]
+			if err := r.ahead[0].failed; err != nil {
+				return err
+			}
+			r.cols = r.ahead[0].columns
 			return nil
 		}
 		more, ok := r.inner.(driver.RowsNextResultSet)
 		if !ok {
 			return io.EOF
 		}
-		r.ahead, r.atEnd = nil, false
-		return more.NextResultSet()
+		r.ahead, r.atEnd, r.inPlace = nil, false, inPlace{}
+		if err := more.NextResultSet(); err != nil {
+			return err
+		}
+		r.cols = r.inner.Columns()
+		return nil
 	})
 }
 

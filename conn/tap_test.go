@@ -114,3 +114,11 @@ func (c *tapped) Read(b []byte) (int, error) {
 	defer c.tap.waiting.Add(-1)
 	return c.Conn.Read(b)
 }
+
+// pinged waits until the keeper has pinged a lock session; nothing else may be
+// sent meanwhile.
+func (tp *tap) pinged(t *testing.T) {
+	t.Helper()
+	writes := tp.writes.Load()
+	require.Eventually(t, func() bool { return tp.writes.Load() > writes }, 5*time.Second, time.Millisecond)
+}
