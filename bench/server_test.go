@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/lockdb/lockdb/driver"
 	"github.com/lockdb/lockdb/internal/dbtest"
@@ -23,6 +24,7 @@ func onServers(b *testing.B, fn func(b *testing.B, s server)) {
 // by hand.
 type server struct {
 	*dbtest.Server
+	addr               string // where it is reached: behind a relay, not its own
 	key                string
 	try, unlock        statement // literals, as those write them who count round trips
 	wait               statement // literals, too
@@ -57,10 +59,36 @@ func newServer(b *testing.B, s *dbtest.Server) server {
 	}
 }
 
+// behind is the server at the end of a network with that round-trip time.
+func (s server) behind(b *testing.B, rtt time.Duration) server {
+	if rtt > 0 {
+		relay := s.Relay(b)
+		relay.SetDelay(rtt / 2)
+		s.addr = relay.Addr()
+	}
+	return s
+}
+
+func (s server) dsn() string {
+	if s.addr == "" {
+		return s.DSN()
+	}
+	return s.DSNAt(s.addr)
+}
+
+// bare opens the server with the bare driver.
+func (s server) bare(b *testing.B) *sql.DB {
+	b.Helper()
+	db, err := sql.Open(s.Driver(), s.dsn())
+	must(b, err)
+	b.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
 // open opens the server through lockdb.
 func (s server) open(b *testing.B) *sql.DB {
 	b.Helper()
-	c, err := driver.OpenConnector(s.DSN())
+	c, err := driver.OpenConnector(s.dsn())
 	must(b, err)
 	db := sql.OpenDB(c)
 	b.Cleanup(func() { _ = db.Close() })
@@ -70,7 +98,7 @@ func (s server) open(b *testing.B) *sql.DB {
 // conn opens one connection with the bare driver.
 func (s server) conn(b *testing.B) *sql.Conn {
 	b.Helper()
-	c, err := s.Open(b).Conn(context.Background())
+	c, err := s.bare(b).Conn(context.Background())
 	must(b, err)
 	b.Cleanup(func() { _ = c.Close() })
 	return c
