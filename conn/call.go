@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"sync"
 )
@@ -10,14 +11,22 @@ import (
 // go-sql-driver closes a connection whose Rows outlive their context, and pgx
 // keeps BeginTx's context for Commit and Rollback, and either would cost the
 // lock. database/sql itself closes Rows and rolls back when a context ends.
+//
+// A result set goes on with the call that made it: reading a row can take as
+// long as the statement did.
+//
+//	under way → returned, or ⇄ paused (a result set is open, nobody reads it)
+//	under way → ended
 type call struct {
 	context.Context // the caller's, for Value
 	done            chan struct{}
 	stop            func() bool
 
-	mu  sync.Mutex // guards what follows; nothing is called under it
-	err error
-	off bool // the call has returned: done stays open for good
+	mu   sync.Mutex // guards what follows; nothing is called under it
+	err  error      // not nil once done is closed
+	off  bool       // returned or paused: done stays open
+	rows bool       // a result set goes on with it
+	late error      // what would have ended it while it was paused
 }
 
 // newCall begins a call. ends false makes a call that only kill ends.
@@ -33,21 +42,58 @@ func newCall(ctx context.Context, ends bool) *call {
 func (c *call) kill(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.off || c.err != nil {
-		return
+	switch {
+	case c.err != nil:
+	case !c.off:
+		c.err = err
+		close(c.done)
+	case c.late == nil:
+		c.late = err
 	}
-	c.err = err
-	close(c.done)
 }
 
-// finish detaches the call from everything: it never ends from now on.
+// forRows has the call go on with the result set that it made.
+func (c *call) forRows() {
+	c.mu.Lock()
+	c.rows = true
+	c.mu.Unlock()
+}
+
+// finish says that the call has returned. Without a result set it is detached
+// from everything and never ends from now on.
 func (c *call) finish() {
+	c.mu.Lock()
+	c.off = true
+	rows := c.rows
+	c.mu.Unlock()
+	if !rows {
+		c.detach()
+	}
+}
+
+// resume goes on with a paused call, unless its context has ended meanwhile.
+func (c *call) resume() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.late != nil {
+		return c.late
+	}
+	c.off = c.err != nil
+	return c.err
+}
+
+// ended returns why the call ended or may not be resumed, nil if neither.
+func (c *call) ended() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return cmp.Or(c.err, c.late)
+}
+
+// detach lets go of the caller's context.
+func (c *call) detach() {
 	if c.stop != nil {
 		c.stop()
 	}
-	c.mu.Lock()
-	c.off = true
-	c.mu.Unlock()
 }
 
 func (c *call) Done() <-chan struct{} { return c.done }

@@ -45,7 +45,7 @@ func (r *rows) readAhead(d time.Duration) bool {
 		set := &r.ahead[len(r.ahead)-1]
 		if !set.complete {
 			row := make([]driver.Value, len(set.columns))
-			switch err := r.inner.Next(row); {
+			switch err := r.read(func() error { return r.inner.Next(row) }); {
 			case err == nil:
 				cloneBytes(row)
 				set.rows = append(set.rows, row)
@@ -60,7 +60,7 @@ func (r *rows) readAhead(d time.Duration) bool {
 		if !hasNext(r.inner) {
 			return r.stopAhead(nil)
 		}
-		if err := r.inner.(driver.RowsNextResultSet).NextResultSet(); err != nil {
+		if err := r.read(r.inner.(driver.RowsNextResultSet).NextResultSet); err != nil {
 			r.ahead = append(r.ahead, resultSet{complete: true, failed: err})
 			return r.stopAhead(nil)
 		}

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
 )
@@ -16,6 +17,7 @@ import (
 type rows struct {
 	sc   scope
 	sess *session
+	call *call    // the query's; nil if the user cannot end it
 	cols []string // of the current result set
 
 	// Guarded by the session's io.
@@ -28,9 +30,52 @@ type rows struct {
 	dead error // why the result set ended before its owner closed it
 }
 
+// drainTime bounds how long the rest of a result set may take to read whose
+// context has ended. The bare drivers close the connection at once then, which
+// would cost the lock.
+const drainTime = time.Second
+
 // newRows is called under io, as is everything below that does not say under.
 func newRows(sc scope, s *session, inner driver.Rows) *rows {
 	return &rows{sc: sc, sess: s, inner: inner, cols: inner.Columns()}
+}
+
+// goOn has the result set go on with the query's call, which is the context
+// that the inner driver got for it.
+func (r *rows) goOn(ctx context.Context) {
+	if c, ok := ctx.(*call); ok {
+		c.forRows()
+		r.call = c
+	}
+}
+
+// read makes a call on the inner Rows that may have to wait for the server: it
+// goes on with the query's call, and ends with its context.
+func (r *rows) read(call func() error) error {
+	if r.call == nil {
+		return call()
+	}
+	if err := r.call.resume(); err != nil {
+		return err
+	}
+	s := r.sess
+	s.mu.Lock()
+	s.running = r.call
+	s.mu.Unlock()
+	err := call()
+	r.call.finish()
+	s.mu.Lock()
+	s.running = nil
+	s.mu.Unlock()
+	return err
+}
+
+// ended returns the error of the query's context if that has ended.
+func (r *rows) ended() error {
+	if r.call == nil {
+		return nil
+	}
+	return r.call.ended()
 }
 
 // under runs fn with io held, unless the result set has ended.
@@ -48,13 +93,13 @@ func (r *rows) under(fn func() error) error {
 		// lives; database/sql closes it after an error in any case.
 		_ = r.closeInner()
 		if dead = s.dead(); dead {
-			err = r.sc.lock.lostIn(context.Background(), err)
+			err = r.sc.lock.lostIn(r.ended(), err)
 		}
 		r.err = err
 	}
 	s.io.unlock()
 	if dead {
-		s.lose(errPeerClosed)
+		s.lose(whyClosed(r.ended()))
 	}
 	return err
 }
@@ -67,7 +112,7 @@ func (r *rows) Next(dest []driver.Value) error {
 			copy(dest, row)
 			return err
 		}
-		err := r.inner.Next(dest)
+		err := r.read(func() error { return r.inner.Next(dest) })
 		r.atEnd = errors.Is(err, io.EOF)
 		cloneBytes(dest)
 		return err
@@ -139,7 +184,7 @@ func (r *rows) NextResultSet() error {
 			return io.EOF
 		}
 		r.ahead, r.atEnd, r.inPlace = nil, false, inPlace{}
-		if err := more.NextResultSet(); err != nil {
+		if err := r.read(more.NextResultSet); err != nil {
 			return err
 		}
 		r.cols = r.inner.Columns()
@@ -155,7 +200,7 @@ func (r *rows) Close() error {
 	dead := s.rows == nil && r.sc.lock.Err() == nil && s.dead()
 	s.io.unlock()
 	if dead {
-		s.lose(errPeerClosed)
+		s.lose(whyClosed(r.ended()))
 	}
 	r.sc.gate().leave()
 	return err
@@ -163,8 +208,14 @@ func (r *rows) Close() error {
 
 func (r *rows) closeInner() (err error) {
 	if r.inner != nil {
+		if r.ended() != nil {
+			defer time.AfterFunc(drainTime, r.sess.cut).Stop()
+		}
 		err = r.inner.Close()
 		r.inner = nil
+		if r.call != nil {
+			r.call.detach()
+		}
 	}
 	if r.sess.rows == r {
 		r.sess.rows = nil

@@ -46,7 +46,7 @@ func (r scanRows) NextRow() error {
 			r.row, r.held = row, false
 			return err
 		}
-		err = r.inner.(driver.RowsColumnScanner).NextRow()
+		err = r.read(r.inner.(driver.RowsColumnScanner).NextRow)
 		r.row, r.held, r.atEnd = nil, err == nil, errors.Is(err, io.EOF)
 		return err
 	})

@@ -59,7 +59,11 @@ func (sc scope) call(ctx context.Context, fn func(context.Context, *session) err
 	if err := s.io.lock(ctx); err != nil {
 		return err
 	}
-	if err := sc.check(); err != nil {
+	err := sc.check()
+	if err == nil {
+		err = ctx.Err() // a context that is dead from the start has pgx's BeginTx close the connection
+	}
+	if err != nil {
 		s.io.unlock()
 		return err
 	}
@@ -69,23 +73,29 @@ func (sc scope) call(ctx context.Context, fn func(context.Context, *session) err
 	dead, err := s.do(ctx, func(ctx context.Context) error { return fn(ctx, s) })
 	s.io.unlock()
 	if dead {
-		cause := errPeerClosed
-		if ctx.Err() != nil {
-			cause = fmt.Errorf("a statement's context ended while it ran, which closes the connection: %w", ctx.Err())
-		}
-		s.lose(cause)
-		return sc.lock.lostIn(ctx, err)
+		s.lose(whyClosed(ctx.Err()))
+		return sc.lock.lostIn(ctx.Err(), err)
 	}
 	return err
 }
 
+// whyClosed says why a connection did not survive a statement whose context
+// ended, or did not (nil).
+func whyClosed(ended error) error {
+	if ended == nil {
+		return errPeerClosed
+	}
+	return fmt.Errorf("a statement's context ended while it ran, which closes the connection: %w", ended)
+}
+
 // lostIn is the error of a statement that did not survive: ErrLost, and never
-// driver.ErrBadConn, on which database/sql would run it again elsewhere.
-func (l *Lock) lostIn(ctx context.Context, err error) error {
+// driver.ErrBadConn, on which database/sql would run it again elsewhere. ended
+// is the error of its context, nil if that has not ended.
+func (l *Lock) lostIn(ended, err error) error {
 	if errors.Is(err, driver.ErrBadConn) {
 		err = errPeerClosed
 	}
-	return fault(l.key, "the session ended while a statement ran", ErrLost, err, ctx.Err())
+	return fault(l.key, "the session ended while a statement ran", ErrLost, err, ended)
 }
 
 // neverBad is for the error of a statement on a living session: database/sql
@@ -116,6 +126,7 @@ func (sc scope) rows(ctx context.Context, fn func(context.Context, *session) (dr
 		inner, err := fn(ctx, s)
 		if err == nil {
 			r = newRows(sc, s, inner)
+			r.goOn(ctx)
 			s.rows = r
 		}
 		return err
