@@ -138,11 +138,14 @@ func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (
 		return nil, k.explain(ctx, r, w, ctx.Err())
 	case granted:
 		l, err := k.install(r, w, s, tenure{since: time.Now()})
-		if err != nil {
+		if err == nil {
+			return l, nil
+		}
+		if req.Try || len(req.more) > 0 || !errors.Is(err, errPeerClosed) {
 			k.giveUp(r, nil)
 			return nil, err
 		}
-		return l, nil
+		s = nil // it ended in that moment: the wait goes on, on another
 	case req.Try:
 		k.look(r, s)
 		k.giveUp(r, s)

@@ -116,10 +116,13 @@ func (k *Keeper) deliver(r *room, s *session) {
 	k.admit(r, w, s, tenure{since: time.Now()})
 }
 
-// admit makes the lock of a waiter and answers him.
+// admit makes the lock of a waiter and answers him. If the session ended in
+// that moment, and the lock with it, he goes on waiting.
 func (k *Keeper) admit(r *room, w *waiter, s *session, t tenure) {
 	l, err := k.install(r, w, s, t)
-	w.ready <- answer{lock: l, err: err}
+	if err == nil || !errors.Is(err, errPeerClosed) || !k.requeue(r, w) {
+		w.ready <- answer{lock: l, err: err}
+	}
 	if err != nil {
 		k.giveUp(r, nil)
 	}

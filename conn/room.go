@@ -34,6 +34,7 @@ type waiter struct {
 	outcome *outcome
 	ready   chan answer // buffered; one answer
 	place   *list.Element
+	leaving bool // takes what answer comes next, and nothing but an answer
 }
 
 type answer struct {
@@ -106,10 +107,23 @@ func (k *Keeper) leaveQueue(r *room, w *waiter) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if w.place == nil {
+		w.leaving = true
 		return false
 	}
 	r.queue.Remove(w.place)
 	w.place = nil
 	k.sweep(r)
+	return true
+}
+
+// requeue puts a waiter back to the front whose turn brought nothing; false if
+// he no longer waits.
+func (k *Keeper) requeue(r *room, w *waiter) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if w.leaving || k.closing {
+		return false
+	}
+	w.place = r.queue.PushFront(w)
 	return true
 }
