@@ -3,7 +3,6 @@ package lockctx_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -93,9 +92,9 @@ func TestStressLosesNoUpdateNoSessionAndNoGoroutine(t *testing.T) {
 			st.open(relay.DSN(), driver.WithTTL(2*time.Second), driver.WithMaxSessions(4)),
 		}
 		st.dbs[0].SetMaxOpenConns(3)
-		st.counters = make([]increments, 4)
-		for i := range st.counters {
-			tab.mustInsert(testCtx(t), tab.bare, i)
+		st.rows = 4
+		for row := range st.rows {
+			tab.mustInsert(testCtx(t), tab.bare, row)
 		}
 		stop := make(chan struct{})
 		var work, trouble sync.WaitGroup
@@ -121,17 +120,25 @@ func TestStressLosesNoUpdateNoSessionAndNoGoroutine(t *testing.T) {
 	})
 }
 
-// increments counts what became of the increments of one row.
-type increments struct{ done, unknown, failed atomic.Int64 }
+// attempt is one increment of a row, which in a transaction also inserts a row of the attempt's own.
+type attempt struct {
+	id, row int
+	how     string
+	err     error
+}
 
 type stress struct {
-	t        *testing.T
-	spared   int64 // the session that looks at the rows
-	seed     uint64
-	view     *dbtest.Server
-	key      string
-	dbs      []*sql.DB
-	counters []increments
+	t      *testing.T
+	spared int64 // the session that looks at the rows
+	seed   uint64
+	view   *dbtest.Server
+	key    string
+	dbs    []*sql.DB
+	rows   int // how many there are to increment
+	begun  atomic.Int64
+
+	mu   sync.Mutex // guards what follows
+	made []attempt
 }
 
 func (st *stress) open(dsn string, opts ...driver.Option) *sql.DB {
@@ -151,23 +158,17 @@ func (st *stress) worker(i int, stop <-chan struct{}) {
 			return
 		default:
 		}
-		row, db := r.IntN(len(st.counters)), st.dbs[i%len(st.dbs)]
+		a, db := attempt{id: int(st.begun.Add(1)) + st.rows, row: r.IntN(st.rows)}, st.dbs[i%len(st.dbs)]
 		ctx, cancel := context.WithTimeout(context.Background(), promptly)
 		if r.IntN(4) == 0 {
 			ctx, cancel = context.WithTimeout(context.Background(), time.Duration(r.IntN(20_000))*time.Microsecond)
 		}
-		how := []func(context.Context, *rand.Rand, *sql.DB, int) error{st.inTx, st.inTx, st.byHand, st.closedEarly, st.bySingleStatements}[r.IntN(5)]
-		err := how(ctx, r, db, row)
+		way := attempts[r.IntN(len(attempts))]
+		a.how, a.err = way.name, way.run(st, ctx, r, db, a)
 		cancel()
-		c := &st.counters[row]
-		switch {
-		case err == nil:
-			c.done.Add(1)
-		case errors.Is(err, lockctx.ErrOutcomeUnknown):
-			c.unknown.Add(1)
-		default:
-			c.failed.Add(1)
-			st.expected(err)
-		}
+		st.expected(a.err)
+		st.mu.Lock()
+		st.made = append(st.made, a)
+		st.mu.Unlock()
 	}
 }

@@ -15,28 +15,42 @@ import (
 	"github.com/lockdb/lockdb/lockctx"
 )
 
+// attempts are the ways to increment; those that end in a transaction count more.
+var attempts = []struct {
+	name string
+	run  func(*stress, context.Context, *rand.Rand, *sql.DB, attempt) error
+}{
+	{"InTx", (*stress).inTx},
+	{"InTx", (*stress).inTx},
+	{"by hand", (*stress).byHand},
+	{"closed early", (*stress).closedEarly},
+	{singly, (*stress).bySingleStatements},
+}
+
+const singly = "by single statements"
+
 func (st *stress) keyOf(row int) string { return fmt.Sprint(st.key, row) }
 
 // inTx increments the row in a transaction of InTx.
-func (st *stress) inTx(ctx context.Context, _ *rand.Rand, db *sql.DB, row int) error {
-	return lockctx.InTx(ctx, db, st.keyOf(row), nil, func(ctx context.Context, tx *sql.Tx) error {
-		return increment(ctx, tx, row)
+func (st *stress) inTx(ctx context.Context, _ *rand.Rand, db *sql.DB, a attempt) error {
+	return lockctx.InTx(ctx, db, st.keyOf(a.row), nil, func(ctx context.Context, tx *sql.Tx) error {
+		return a.make(ctx, tx)
 	})
 }
 
 // byHand does so in a transaction on the pool or on the lock's DB.
-func (st *stress) byHand(ctx context.Context, r *rand.Rand, db *sql.DB, row int) error {
-	lk, tx, err := st.begin(ctx, r, db, row)
+func (st *stress) byHand(ctx context.Context, r *rand.Rand, db *sql.DB, a attempt) error {
+	lk, tx, err := st.begin(ctx, r, db, a.row)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lk.Close() }()
-	return incrementAndCommit(lk.Context(), tx, row)
+	return a.commit(lk.Context(), tx)
 }
 
 // closedEarly closes the lock, thrice at once, at any moment of its work.
-func (st *stress) closedEarly(ctx context.Context, r *rand.Rand, db *sql.DB, row int) error {
-	lk, tx, err := st.begin(ctx, r, db, row)
+func (st *stress) closedEarly(ctx context.Context, r *rand.Rand, db *sql.DB, a attempt) error {
+	lk, tx, err := st.begin(ctx, r, db, a.row)
 	if err != nil {
 		return err
 	}
@@ -49,7 +63,7 @@ func (st *stress) closedEarly(ctx context.Context, r *rand.Rand, db *sql.DB, row
 		})
 	}
 	defer wg.Wait()
-	return incrementAndCommit(lk.Context(), tx, row)
+	return a.commit(lk.Context(), tx)
 }
 
 func (st *stress) begin(ctx context.Context, r *rand.Rand, db *sql.DB, row int) (*lockctx.Lock, *sql.Tx, error) {
@@ -68,8 +82,15 @@ func (st *stress) begin(ctx context.Context, r *rand.Rand, db *sql.DB, row int) 
 	return lk, tx, nil
 }
 
-func incrementAndCommit(ctx context.Context, tx *sql.Tx, row int) error {
-	if err := increment(ctx, tx, row); err != nil {
+func (a attempt) make(ctx context.Context, q asker) error {
+	if _, err := q.ExecContext(ctx, fmt.Sprintf("INSERT INTO t VALUES (%d, 0)", a.id)); err != nil {
+		return err
+	}
+	return increment(ctx, q, a.row)
+}
+
+func (a attempt) commit(ctx context.Context, tx *sql.Tx) error {
+	if err := a.make(ctx, tx); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
@@ -77,19 +98,24 @@ func incrementAndCommit(ctx context.Context, tx *sql.Tx, row int) error {
 
 // bySingleStatements increments outside of a transaction: what becomes of the writing one when its
 // session ends, nobody knows.
-func (st *stress) bySingleStatements(ctx context.Context, _ *rand.Rand, db *sql.DB, row int) error {
-	return lockctx.Do(ctx, db, st.keyOf(row), func(ctx context.Context) error {
+func (st *stress) bySingleStatements(ctx context.Context, _ *rand.Rand, db *sql.DB, a attempt) error {
+	wrote := false
+	err := lockctx.Do(ctx, db, st.keyOf(a.row), func(ctx context.Context) error {
 		var v int
 		lk, _ := lockctx.FromContext(ctx)
-		if err := lk.DB().QueryRowContext(ctx, fmt.Sprintf("SELECT v FROM t WHERE id = %d", row)).Scan(&v); err != nil {
+		if err := lk.DB().QueryRowContext(ctx, fmt.Sprintf("SELECT v FROM t WHERE id = %d", a.row)).Scan(&v); err != nil {
 			return err
 		}
-		_, err := lk.DB().ExecContext(ctx, fmt.Sprintf("UPDATE t SET v = %d WHERE id = %d", v+1, row))
-		if err != nil {
+		_, err := lk.DB().ExecContext(ctx, fmt.Sprintf("UPDATE t SET v = %d WHERE id = %d", v+1, a.row))
+		if wrote = err == nil; !wrote {
 			err = errors.Join(err, lockctx.ErrOutcomeUnknown)
 		}
 		return err
 	})
+	if wrote {
+		return nil // whatever Close says
+	}
+	return err
 }
 
 // expected fails the test for errors that no trouble of this test accounts for.
@@ -156,15 +182,36 @@ func (st *stress) pause(r *rand.Rand, atMost time.Duration, stop <-chan struct{}
 	}
 }
 
-// check compares the counters with the rows: what was acknowledged is there, once.
+// check compares what was said of the attempts with the rows: what was acknowledged is there, once,
+// and what failed is not.
 func (st *stress) check(tab *table) {
 	st.t.Helper()
-	for row := range st.counters {
-		c, v := &st.counters[row], int64(tab.value(row))
-		done, unknown := c.done.Load(), c.unknown.Load()
-		st.t.Logf("row %d: %d done, %d unknown, %d failed, value %d", row, done, unknown, c.failed.Load(), v)
-		require.GreaterOrEqual(st.t, v, done, "an update was lost")
-		require.LessOrEqual(st.t, v, done+unknown, "an update that was said to have failed was made")
-		require.NotZero(st.t, done)
+	there := map[int]bool{}
+	for _, id := range tab.ids() {
+		there[id] = true
+	}
+	least, most, failed := make([]int, st.rows), make([]int, st.rows), 0
+	for _, a := range st.made {
+		unknown := errors.Is(a.err, lockctx.ErrOutcomeUnknown)
+		switch {
+		case a.err == nil:
+			least[a.row]++
+			most[a.row]++
+		case unknown:
+			most[a.row]++
+		default:
+			failed++
+		}
+		if a.how != singly && !unknown {
+			require.Equal(st.t, a.err == nil, there[a.id], "whether what was done %s is there, of which the error was: %v", a.how, a.err)
+		}
+	}
+	st.t.Logf("%d failed", failed)
+	for row := range st.rows {
+		v := tab.value(row)
+		st.t.Logf("row %d: %d done, %d unknown, value %d", row, least[row], most[row]-least[row], v)
+		require.GreaterOrEqual(st.t, v, least[row], "an update was lost")
+		require.LessOrEqual(st.t, v, most[row], "an update that was said to have failed was made")
+		require.NotZero(st.t, least[row])
 	}
 }
