@@ -215,29 +215,35 @@ func (k *Keeper) try(ctx context.Context, name dialect.Name, req Request) (s *se
 
 // ask makes one lock statement on a free session, without the caller's ctx:
 // go-sql-driver and pgx close the connection when that ends. Only if the
-// answer does not come within grace after its end is the connection given up.
+// answer does not come within grace after its end, or within answerBound, is
+// the connection given up.
 func (k *Keeper) ask(ctx context.Context, s *session, statement func(context.Context) (bool, error)) (yes, dead bool, err error) {
-	if ctx.Done() != nil {
-		answered := make(chan struct{})
-		defer close(answered)
-		defer context.AfterFunc(ctx, func() {
-			timer := time.NewTimer(grace)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-				s.cut()
-			case <-answered:
-			}
-		})()
-	}
 	_ = s.io.lock(context.Background())
 	defer s.io.unlock()
+	defer s.bound(k.answerBound())()
+	if ctx.Done() != nil {
+		turn := s.bounded.now()
+		defer context.AfterFunc(ctx, func() { s.bounded.hurry(turn, grace) })()
+	}
+	start := time.Now()
 	dead, err = s.do(context.Background(), func(ctx context.Context) (err error) {
 		yes, err = statement(ctx)
 		return err
 	})
+	// An answer that was long under way is as good as the session still is:
+	// since it was given the server may have ended that, and granted the next.
+	for yes && err == nil && time.Since(start) > k.freshness() {
+		start = time.Now()
+		if _, err = s.do(context.Background(), s.ping); err != nil {
+			yes, dead = false, true
+		}
+	}
 	return yes, dead, err
 }
+
+// answerBound is the time after which the answer to a lock statement is not
+// waited for any more: the server must have ended the idle session by then.
+func (k *Keeper) answerBound() time.Duration { return max(cleanupBound, slice+k.opts.TTL) }
 
 // install makes the lock of a grant and gives it the room. The caller holds
 // neither mu nor io.

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"errors"
 	"sync"
 	"time"
 )
@@ -9,24 +10,34 @@ import (
 // closing, rolling back, releasing. Then its socket is closed.
 const cleanupBound = 5 * time.Second
 
-// bound is a session's timer for that. It is left running from one use to the
-// next, and looks when it fires whether there is something to cut: setting a
-// timer can wake the runtime's poller, which costs more than anything else that a
-// release does on our side.
+// bound is a session's timer for what must not take too long. It is left running
+// from one use to the next, and looks when it fires whether there is something to
+// cut: setting a timer can wake the runtime's poller, which costs more than
+// anything else that a release does on our side.
 type bound struct {
 	mu    sync.Mutex // guards what follows; nothing is called under it
 	timer *time.Timer
-	set   bool      // timer fires at until or before
+	set   bool      // timer fires within cleanupBound, and at until or before
 	until time.Time // zero while nothing is bounded
+	turn  int       // counts the uses
+	cut   bool      // the time was over: the session is being cut off
 }
 
-// bound closes the socket if what follows, under io, takes longer than
-// cleanupBound: some calls of the drivers take no context. Bounds do not nest.
-func (s *session) bound() (stop func()) {
-	b := &s.cleanup
+var errOverdue = errors.New("the server did not answer in time")
+
+// bound closes the socket if what follows, under io, takes longer than d, which
+// is at least cleanupBound: some calls of the drivers take no context, and the
+// end of one costs the connection in any case. Bounds do not nest.
+//
+// The cut and the end of what is bounded can come at the same moment. Then stop
+// loses the session: were its socket closed without that being known, the server
+// would free a lock that here still counted as held.
+func (s *session) bound(d time.Duration) (stop func()) {
+	b := &s.bounded
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.until = time.Now().Add(cleanupBound)
+	b.turn++
+	b.until = time.Now().Add(d)
 	switch {
 	case b.timer == nil:
 		b.timer = time.AfterFunc(cleanupBound, s.cutOverdue)
@@ -34,33 +45,57 @@ func (s *session) bound() (stop func()) {
 		b.timer.Reset(cleanupBound)
 	}
 	b.set = true
-	return b.stop
+	return s.unbound
 }
 
-func (b *bound) stop() {
+func (s *session) unbound() {
+	b := &s.bounded
 	b.mu.Lock()
 	b.until = time.Time{}
+	cut := b.cut
 	b.mu.Unlock()
+	if cut {
+		s.lose(errOverdue)
+	}
+}
+
+// now is which use this is.
+func (b *bound) now() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.turn
+}
+
+// hurry leaves that use no more time than d, if it still goes on.
+func (b *bound) hurry(turn int, d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if until := time.Now().Add(d); b.turn == turn && until.Before(b.until) {
+		b.until = until
+		b.timer.Reset(d)
+		b.set = true
+	}
 }
 
 // overdue is asked by the timer, which it sets again if it came too early.
 func (b *bound) overdue() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.set = false; b.until.IsZero() {
+	if b.set = false; b.until.IsZero() || b.cut {
 		return false
 	}
 	left := time.Until(b.until)
 	if left <= 0 {
+		b.cut = true
 		return true
 	}
-	b.timer.Reset(left)
+	b.timer.Reset(min(left, cleanupBound))
 	b.set = true
 	return false
 }
 
 func (s *session) cutOverdue() {
-	if s.cleanup.overdue() {
+	if s.bounded.overdue() {
 		s.cut()
 	}
 }

@@ -18,7 +18,7 @@ func pipeSession(t *testing.T) (s *session, cut func() bool) {
 		defer close(closed)
 		_, _ = theirs.Read(make([]byte, 1))
 	}()
-	return &session{sock: ours}, func() bool {
+	return &session{sock: ours, closed: true}, func() bool {
 		synctest.Wait()
 		select {
 		case <-closed:
@@ -32,7 +32,7 @@ func pipeSession(t *testing.T) (s *session, cut func() bool) {
 func TestBoundCutsACleanupThatTakesTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cut := pipeSession(t)
-		defer s.bound()()
+		defer s.bound(cleanupBound)()
 		time.Sleep(cleanupBound - time.Millisecond)
 		require.False(t, cut())
 		time.Sleep(2 * time.Millisecond)
@@ -48,10 +48,10 @@ func TestBoundGivesEachCleanupItsWholeTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, cut := pipeSession(t)
-				s.bound()()
+				s.bound(cleanupBound)()
 				time.Sleep(pause)
 				require.False(t, cut(), "nothing was bounded")
-				defer s.bound()()
+				defer s.bound(cleanupBound)()
 				time.Sleep(cleanupBound - time.Millisecond)
 				require.False(t, cut())
 				time.Sleep(2 * time.Millisecond)
@@ -59,6 +59,30 @@ func TestBoundGivesEachCleanupItsWholeTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestBoundLetsALongerUseHaveItsTimeUnlessItIsHurried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cut := pipeSession(t)
+		stop := s.bound(7 * cleanupBound)
+		time.Sleep(7*cleanupBound - time.Millisecond)
+		require.False(t, cut())
+		stop()
+		s.bounded.hurry(s.bounded.now(), time.Millisecond)
+		time.Sleep(10 * cleanupBound)
+		require.False(t, cut(), "it was over before")
+
+		old := s.bounded.now()
+		defer s.bound(7 * cleanupBound)()
+		s.bounded.hurry(old, time.Millisecond)
+		time.Sleep(time.Second)
+		require.False(t, cut(), "another one was hurried")
+		s.bounded.hurry(s.bounded.now(), time.Second)
+		time.Sleep(time.Second - time.Millisecond)
+		require.False(t, cut())
+		time.Sleep(2 * time.Millisecond)
+		require.True(t, cut())
+	})
 }
 
 func TestTheBeginningOfAnExchangeIsNeverTakenTooLate(t *testing.T) {

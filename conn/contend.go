@@ -54,6 +54,7 @@ func (k *Keeper) contend(r *room, s *session) {
 			k.deliver(r, s)
 			return
 		case err == nil:
+			deaths = 0
 			k.look(r, s)
 		case dead && deaths < 3: // a KILL, a restart: a new session waits on
 			deaths++
@@ -250,7 +251,7 @@ func (k *Keeper) look(r *room, s *session) {
 		return
 	}
 	var seen string
-	stop := s.bound()
+	stop := s.bound(cleanupBound)
 	_, _ = s.do(context.Background(), func(ctx context.Context) (err error) {
 		seen, err = k.dialect.Holder(ctx, &s.phys, r.name)
 		return err

@@ -19,6 +19,10 @@ func (k *Keeper) deadline() time.Duration {
 	return ttl*84/100 - min(100*time.Millisecond, ttl/20)
 }
 
+// freshness is how long an answer may have been under way and still leave time
+// until the deadline.
+func (k *Keeper) freshness() time.Duration { return k.deadline() - k.opts.TTL/6 }
+
 // confirm records that the server answered an exchange that began at start and
 // took that long. A
 // long statement proves only that the session lived when it ended, so it is

@@ -213,7 +213,7 @@ func (l *Lock) release(reason error) error {
 	if !s.io.lockWithin(patience) {
 		return l.finish(s, gone, fmt.Errorf("a statement was still running after %v: its session was closed, and the lock with it", patience))
 	}
-	stop := s.bound()
+	stop := s.bound(cleanupBound)
 	var note error
 	switch {
 	case s.endWork(l, gone):

@@ -192,6 +192,10 @@ func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err erro
 		return false, fault(l.key, "a result set too large to be read ahead is open on the lock's session: close it first", ErrBusy)
 	}
 	blocking := wait && (!inTx || d != dialect.Postgres)
+	// Nobody can ping meanwhile: without an answer the locks that are held here
+	// count as lost when they would otherwise.
+	stop := s.bound(l.keeper.answerBound())
+	s.bounded.hurry(s.bounded.now(), nestSlice+l.keeper.deadline())
 	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {
 		if blocking {
 			granted, err = d.Wait(ctx, &s.phys, l.name, nestSlice)
@@ -206,6 +210,7 @@ func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err erro
 			granted = false
 		}
 	}
+	stop()
 	s.io.unlock()
 	if dead {
 		s.lose(err)
@@ -248,7 +253,7 @@ func (l *Lock) leaveNest(gone error) error {
 		s.io.unlock()
 		return l.Err()
 	}
-	stop := s.bound()
+	stop := s.bound(cleanupBound)
 	var note error
 	if s.endWork(l, gone) {
 		note = openTxAtClose(l.key)

@@ -70,7 +70,7 @@ func (k *Keeper) release(l *Lock) error {
 // the session. An answer that does not come in time is no answer: the caller
 // then destroys the session, and the lock with it. Under io.
 func (k *Keeper) releaseAt(s *session, name dialect.Name) error {
-	defer s.bound()()
+	defer s.bound(cleanupBound)()
 	all := s.mustScrub()
 	released := false
 	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {

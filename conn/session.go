@@ -38,7 +38,7 @@ type session struct {
 	unlocked bool   // the server's lock was released with the last COMMIT
 	clock    clock
 
-	cleanup bound
+	bounded bound
 
 	mu        sync.Mutex // guards what follows; no I/O and no callback under it
 	closed    bool
@@ -283,7 +283,7 @@ func (s *session) closeInner() {
 	if s.watch != nil {
 		s.watch.Stop()
 	}
-	stop := s.bound()
+	stop := s.bound(cleanupBound)
 	_ = s.dc.Close()
 	stop()
 	if t := s.tx; t != nil {
