@@ -138,7 +138,7 @@ func (c *conn) Ping(ctx context.Context) error {
 	case err != nil:
 		return err
 	case onLock:
-		return sc.run(ctx, "a ping", false, func(ctx context.Context, s *session) error { return s.ping(ctx) })
+		return neverBad(ctx, sc.run(ctx, "a ping", false, func(ctx context.Context, s *session) error { return s.ping(ctx) }))
 	}
 	return c.own.ping(ctx)
 }
