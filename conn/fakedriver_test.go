@@ -10,12 +10,14 @@ import (
 )
 
 // fakeDriver is an inner driver without a server. It notes the calls that it
-// gets, and answers them as a server of MySQL's family would: every lock is granted.
+// gets, and answers them as a server of MySQL's family would.
 type fakeDriver struct {
 	// wrap gives a connection the interfaces that it is to have.
 	wrap func(*fakeConn) driver.Conn
 	// fail, if not nil, says what a call is answered instead.
 	fail func(call string) error
+
+	locks fakeLocks
 
 	mu    sync.Mutex // guards calls
 	calls []string
@@ -25,7 +27,7 @@ func (d *fakeDriver) Connect(context.Context) (driver.Conn, error) {
 	if err := d.note("connect"); err != nil {
 		return nil, err
 	}
-	return d.wrap(&fakeConn{d: d}), nil
+	return d.wrap(&fakeConn{d: d, id: d.locks.connect()}), nil
 }
 
 func (d *fakeDriver) Driver() driver.Driver { return d }
@@ -55,6 +57,7 @@ func (d *fakeDriver) take() []string {
 // the types below.
 type fakeConn struct {
 	d     *fakeDriver
+	id    int64
 	wrong bool // IsValid says no
 }
 
@@ -63,7 +66,11 @@ func (c *fakeConn) Prepare(query string) (driver.Stmt, error) {
 }
 
 func (c *fakeConn) Begin() (driver.Tx, error) { return fakeTx{c.d}, c.d.note("begin") }
-func (c *fakeConn) Close() error              { return c.d.note("close") }
+
+func (c *fakeConn) Close() error {
+	c.d.locks.disconnect(c.id)
+	return c.d.note("close")
+}
 
 type fakeTx struct{ d *fakeDriver }
 
@@ -84,29 +91,25 @@ func (s fakeStmt) Exec([]driver.Value) (driver.Result, error) {
 }
 
 func (s fakeStmt) Query([]driver.Value) (driver.Rows, error) {
-	return newFakeRows(s.query), s.d.note("stmt query " + s.query)
+	return oneRow(), s.d.note("stmt query " + s.query)
 }
 
-// fakeRows is one row of ones, as many as there are columns asked for.
+// fakeRows is one row.
 type fakeRows struct {
-	columns []string
-	done    bool
+	row  []driver.Value
+	done bool
 }
 
-func newFakeRows(query string) *fakeRows {
-	return &fakeRows{columns: make([]string, 1+strings.Count(query, ", "))}
-}
+func oneRow() *fakeRows { return &fakeRows{row: []driver.Value{int64(1)}} }
 
-func (r *fakeRows) Columns() []string { return r.columns }
+func (r *fakeRows) Columns() []string { return make([]string, len(r.row)) }
 func (r *fakeRows) Close() error      { return nil }
 func (r *fakeRows) Next(row []driver.Value) error {
 	if r.done {
 		return io.EOF
 	}
 	r.done = true
-	for i := range row {
-		row[i] = int64(1)
-	}
+	copy(row, r.row)
 	return nil
 }
 
@@ -125,7 +128,14 @@ func (h fakeContext) ExecContext(_ context.Context, query string, _ []driver.Nam
 }
 
 func (h fakeContext) QueryContext(_ context.Context, query string, _ []driver.NamedValue) (driver.Rows, error) {
-	return newFakeRows(query), h.c.d.note("query " + query)
+	if err := h.c.d.note("query " + query); err != nil {
+		return nil, err
+	}
+	row, err := h.c.d.locks.answer(h.c.id, query)
+	if row == nil {
+		row = []driver.Value{int64(1)}
+	}
+	return &fakeRows{row: row}, err
 }
 
 func (h fakeContext) PrepareContext(_ context.Context, query string) (driver.Stmt, error) {
@@ -141,7 +151,7 @@ func (h fakeLegacy) Exec(query string, _ []driver.Value) (driver.Result, error) 
 }
 
 func (h fakeLegacy) Query(query string, _ []driver.Value) (driver.Rows, error) {
-	return newFakeRows(query), h.c.d.note("old query " + query)
+	return oneRow(), h.c.d.note("old query " + query)
 }
 
 func (h fakePing) Ping(context.Context) error          { return h.c.d.note("ping") }
