@@ -10,6 +10,7 @@ import (
 	"github.com/XSAM/otelsql"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -186,6 +187,32 @@ func TestNoFirstAcquireWaitsForAWrappedPoolLongerThanForTheLock(t *testing.T) {
 		require.NoError(t, tx.Rollback())
 		lk, err := lockctx.Acquire(testCtx(t), db, key, lockctx.WithTimeout(10*time.Second))
 		require.NoError(t, err)
+		require.NoError(t, lk.Close())
+	})
+}
+
+// otelsql can write the trace's id as a comment before each statement.
+func TestWhatWouldDropTheLockIsRefusedBelowOtelsqlToo(t *testing.T) {
+	eachServer(t, func(t *testing.T, s server) {
+		db := otelsql.OpenDB(s.connector(t), otelsql.WithSQLCommenter(true),
+			otelsql.WithTracerProvider(sdktrace.NewTracerProvider()),
+			otelsql.WithTextMapPropagator(propagation.TraceContext{}))
+		closeAtEnd(t, db)
+		lk, session := s.acquire(t, db)
+		ctx, span := sdktrace.NewTracerProvider().Tracer("").Start(lk.Context(), "request")
+		defer span.End()
+		drop := "SELECT pg_advisory_unlock_all()"
+		if s.IsMySQL() {
+			drop = "SELECT RELEASE_ALL_LOCKS()"
+		}
+		_, err := db.ExecContext(ctx, drop)
+		require.ErrorIs(t, err, lockctx.ErrUnsupported)
+		stmt, err := db.PrepareContext(ctx, drop)
+		if err == nil {
+			_, err = stmt.ExecContext(ctx)
+		}
+		require.ErrorIs(t, err, lockctx.ErrUnsupported)
+		require.Equal(t, session, s.holder(t, lk.Key()))
 		require.NoError(t, lk.Close())
 	})
 }
