@@ -1,0 +1,147 @@
+package conn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// nestSlice is longer than PostgreSQL's deadlock_timeout (1 s): only a wait
+// that outlasts it is looked at for deadlocks.
+const nestSlice = 1500 * time.Millisecond
+
+// nestAt asks the server for the lock of another key. The wait is on a
+// goroutine of the keeper's, so that ctx can end it; a slice under way is seen
+// through, and what it brought is given back.
+func (k *Keeper) nestAt(ctx context.Context, l *Lock, req Request) error {
+	var over <-chan time.Time
+	if req.Timeout > 0 {
+		timer := time.NewTimer(req.Timeout)
+		defer timer.Stop()
+		over = timer.C
+	}
+	granted, err := l.askNested(ctx, false)
+	w := &waiter{key: l.key, parent: ctx, since: time.Now()}
+	explain := func(err error, seen string) error {
+		return k.explain(ctx, &room{name: l.name, seen: cmp.Or(l.beside(), seen)}, w, err)
+	}
+	if !granted && err == nil && !req.Try {
+		defer k.nests(w, l.name)()
+		req.outcome.waits()
+	}
+	for !granted && err == nil && !req.Try {
+		done := make(chan struct{})
+		if !k.spawn(func() {
+			defer close(done)
+			granted, err = l.askNested(ctx, true)
+		}) {
+			return fault(l.key, "", ErrClosed)
+		}
+		var why error
+		select {
+		case <-done:
+			continue
+		case <-ctx.Done():
+			why = ctx.Err()
+		case <-over:
+			why = errTimeout
+		}
+		k.spawn(func() {
+			<-done
+			if granted && err == nil {
+				_ = l.Close()
+			}
+		})
+		return explain(why, "")
+	}
+	switch {
+	case err != nil && l.outer.Err() != nil:
+		return l.outer.Err()
+	case err != nil:
+		return explain(err, "")
+	case !granted:
+		r := &room{name: l.name}
+		k.look(r, l.sess)
+		return explain(errTimeout, r.seen)
+	}
+	return nil
+}
+
+// nests has Held show that w waits for a nested lock.
+func (k *Keeper) nests(w *waiter, name dialect.Name) (over func()) {
+	k.mu.Lock()
+	k.nesting[w] = name
+	k.mu.Unlock()
+	return func() {
+		k.mu.Lock()
+		delete(k.nesting, w)
+		k.mu.Unlock()
+	}
+}
+
+// askNested asks once on the outer lock's session, and enters what it is
+// granted. In a transaction of PostgreSQL it only tries, with a pause before:
+// the end of a wait by timeout would abort the transaction.
+func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err error) {
+	s, d := l.sess, l.keeper.dialect
+	if err := s.io.lock(ctx); err != nil {
+		return false, err
+	}
+	if err := l.outer.check(); err != nil {
+		s.io.unlock()
+		return false, err
+	}
+	if l.beside() != "" {
+		s.io.unlock()
+		if wait {
+			l.pause()
+		}
+		return false, nil
+	}
+	inTx := s.inTx()
+	if s.rows != nil && !s.rows.readAhead(l.keeper.opts.BusyTimeout) {
+		s.io.unlock()
+		return false, fault(l.key, "a result set too large to be read ahead is open on the lock's session: close it first", ErrBusy)
+	}
+	blocking := wait && (!inTx || d != dialect.Postgres)
+	// Nobody can ping meanwhile: without an answer the locks that are held here
+	// count as lost when they would otherwise.
+	stop := s.bound(l.keeper.answerBound())
+	s.bounded.hurry(s.bounded.now(), nestSlice+l.keeper.deadline())
+	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {
+		if blocking {
+			granted, err = d.Wait(ctx, &s.phys, l.name, nestSlice)
+		} else {
+			granted, err = d.Try(ctx, &s.phys, l.name)
+		}
+		return err
+	})
+	if granted {
+		if eerr := l.enterNest(); eerr != nil { // the outer lock is being closed, and waits for io
+			err = errors.Join(eerr, l.keeper.releaseNested(s, l.name))
+			granted = false
+		}
+	}
+	stop()
+	s.io.unlock()
+	if dead {
+		s.lose(err)
+	}
+	if wait && !blocking && !granted && err == nil {
+		l.pause()
+	}
+	return granted, err
+}
+
+// pause is between two tries where there is nothing to wait at.
+func (l *Lock) pause() {
+	t := time.NewTimer(20 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.ctx.Done():
+	}
+}
