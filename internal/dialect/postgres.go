@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/lockdb/lockdb/internal/lockkey"
 )
 
@@ -113,6 +115,14 @@ func (postgresDialect) Classify(err error) Class {
 		return ClassLockTable
 	case "0A000", "42883": // feature_not_supported, undefined_function
 		return ClassUnsupported
+	}
+	var e *pgconn.PgError
+	if errors.As(err, &e) && e.SeverityUnlocalized == "ERROR" {
+		// The session goes on, whatever the code: 08P01 is also a wrong number
+		// of parameters, and dblink passes on what befell another connection.
+		return ClassServer
+	}
+	switch code {
 	case "57P01", "57P02", "57P03", "57P05", "25P03": // shutdown, crash, starting, idle session, idle in transaction
 		return ClassGone
 	}
