@@ -52,9 +52,7 @@ func (s *session) again(d time.Duration) {
 // tick is the session's keep-alive, on its timer's goroutine: it does nothing
 // while a statement runs, pings the session when it is idle, and also one in
 // use when it was not asked for as long about its locks; and it closes one that
-// has held no lock for half the TTL, or a shorter time if there are too many. A
-// session that is at the server for a lock answers within a slice: where it
-// does not, the network is gone, and who waits needs another.
+// has held no lock for half the TTL, or a shorter time if there are too many.
 func (s *session) tick() {
 	if !s.keeper.join() {
 		return
@@ -71,9 +69,6 @@ func (s *session) tick() {
 		!holding && age >= surplusTime && s.keeper.takeSurplus(s):
 		s.close()
 	case !holding:
-		if age > slice+ttl && !s.free() { // asked for a lock, and silent
-			s.cut()
-		}
 		s.again(min(ttl/4, surplusTime))
 	case age < ttl/3 && left > ttl/3 && unasked < ttl/3:
 		s.again(ttl/3 - max(age, unasked))
@@ -141,13 +136,4 @@ func (s *session) postpone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deadline = max(s.deadline, monotime.Now()+s.keeper.deadline())
-}
-
-// free tells whether nothing is under way on the session.
-func (s *session) free() bool {
-	if s.io.tryLock() {
-		s.io.unlock()
-		return true
-	}
-	return false
 }
