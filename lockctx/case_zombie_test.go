@@ -20,6 +20,7 @@ const zombieTTL = 3 * time.Second
 
 func TestC23_AHolderWhoseNetworkFallsSilentEndsBeforeItsLockIsGranted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		works := map[string]func(*testing.T, *sql.DB, *lockctx.Lock){
 			"idle": func(*testing.T, *sql.DB, *lockctx.Lock) {},
 			"in a transaction": func(t *testing.T, db *sql.DB, lk *lockctx.Lock) {
@@ -85,6 +86,29 @@ func TestC23_AWaiterWhoseNetworkFallsSilentBlocksTheLockForTheTTLAtMost(t *testi
 		out.free(key, zombieTTL+time.Second)
 		relay.Heal()
 		require.NoError(t, acquire(t, db, key).Close())
+	})
+}
+
+func TestC23_AHolderThatWaitsForAFurtherLockInSilenceEndsBeforeItsLockIsGranted(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
+		relay, out, key := s.Relay(t), newOutsider(t, s), dbtest.Key(t)
+		db, further := openDSN(t, relay.DSN(), driver.WithTTL(zombieTTL)), dbtest.Key(t)
+		require.True(t, out.take(further))
+		lk := acquire(t, db, key)
+		told := endOf(lk.Context())
+		nested := async(func() error { _, err := lockctx.Acquire(lk.Context(), db, further); return err })
+		requireWaitsForLock(t, s, further)
+		relay.CutForGood()
+
+		next, err := lockctx.Acquire(testCtx(t), open(t, s), key)
+		granted := time.Now()
+		require.NoError(t, err)
+		require.Less(t, within(t, told, time.Second, "the end of the silent holder's context"), granted, "two holders at a time")
+		require.ErrorIs(t, within(t, nested, promptly, "the further lock"), lockctx.ErrLost)
+		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
+		require.NoError(t, next.Close())
+		out.release(further)
 	})
 }
 

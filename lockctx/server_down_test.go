@@ -161,4 +161,3 @@ func withParam(s *dbtest.Server, dsn, mysql, postgres string) string {
 	}
 	return dsn + "?" + param
 }
-
