@@ -30,15 +30,7 @@ func TestNoUpdateIsLostUnderALock(t *testing.T) {
 						if (g+turn)%2 == 0 {
 							return addOne(ctx, c, id)
 						}
-						tx, err := c.begin(ctx)
-						if err != nil {
-							return err
-						}
-						defer func() { _ = tx.rollback() }()
-						if err := addOne(ctx, tx, id); err != nil {
-							return err
-						}
-						return tx.commit()
+						return addOneInTx(ctx, c, id)
 					})
 				}
 			})
