@@ -61,11 +61,12 @@
 // # Connections
 //
 // Pooled connections are opened by the real driver's own connector. Lock sessions,
-// which are opened beside the pool, differ from them in two things. They are dialled
+// which are opened beside the pool, differ from them in three things. They are dialled
 // by a function of lockdb's, around the DSN's, that notes the socket, to see at once
-// when the server closes it, and sets TCP keep-alive to the TTL. And they say who they
+// when the server closes it, and sets TCP keep-alive to the TTL. They say who they
 // are, unless the DSN does: application_name (PostgreSQL) or the connection attribute
-// program_name (MySQL) is "lockdb", the host and the process id.
+// program_name (MySQL) is "lockdb", the host and the process id. And go-sql-driver's
+// log is spared what it has to say of sockets that lockdb itself closed.
 //
 // Networks that a program registers with go-sql-driver (mysql.RegisterDialContext)
 // dial lock sessions too, but their sockets are not watched: pings tell of a loss,

@@ -94,6 +94,9 @@ func (c *mysqlLockConnector) Driver() driver.Driver { return &mysql.MySQLDriver{
 
 func (c *mysqlLockConnector) config() *mysql.Config {
 	cfg := c.cfg.Clone()
+	if cfg.Logger != nil {
+		cfg.Logger = quietLogger{cfg.Logger}
+	}
 	cfg.ConnectionAttributes = withProgramName(cfg.ConnectionAttributes, programName())
 	switch {
 	case cfg.DialFunc != nil:

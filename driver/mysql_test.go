@@ -51,11 +51,12 @@ func newPlanAndOpen(name string, opts ...Option) (driver.Connector, error) {
 	return OpenConnector(name, opts...)
 }
 
-func TestMySQLLockSessionsDifferInDiallerAndNameOnly(t *testing.T) {
+func TestMySQLLockSessionsDifferInDiallerNameAndLoggerOnly(t *testing.T) {
 	c, got := mysqlLock(t, "app:secret@tcp(db:3306)/shop?parseTime=true&connectionAttributes=team:a")
 	require.NotNil(t, got.DialFunc)
 	require.Equal(t, "team:a,program_name:"+programName(), got.ConnectionAttributes)
-	got.DialFunc, got.ConnectionAttributes = nil, c.cfg.ConnectionAttributes
+	require.Equal(t, quietLogger{c.cfg.Logger}, got.Logger)
+	got.DialFunc, got.ConnectionAttributes, got.Logger = nil, c.cfg.ConnectionAttributes, c.cfg.Logger
 	require.Equal(t, c.cfg, got)
 	require.Equal(t, &mysql.MySQLDriver{}, c.Driver())
 }
