@@ -74,4 +74,28 @@
 //
 // A configuration registered with pgx is known only from a connection: if a lock is
 // wanted before the pool has opened one, lockdb opens one more, once, and closes it.
+//
+// # Libraries above
+//
+// They are opened as ever, on a *sql.DB of lockdb's. On PostgreSQL it is the same with
+// the names in brackets.
+//
+//	gorm     gorm.Open(mysql.New(mysql.Config{Conn: db})) [postgres.New(postgres.Config{Conn: db})]
+//	sqlx     sqlx.NewDb(db, "mysql") ["pgx"], or sqlx.Connect("mysql-lockdb", dsn) ["postgres-lockdb"]
+//	bun      bun.NewDB(db, mysqldialect.New()) [pgdialect.New()]
+//	ent      entsql.OpenDB("mysql", db) ["postgres"]
+//	otelsql  otelsql.OpenDB(connector), or Register and Open with a name of lockdb's
+//
+// sqlx knows drivers by name, one by one, and sends the others '?': for
+// "postgres-lockdb" call sqlx.BindDriver("postgres-lockdb", sqlx.DOLLAR) once. ent
+// knows them by the beginning of the name, but takes back what WithVar set only if the
+// name is "mysql" or "postgres": hence OpenDB.
+//
+// What such a library does under a lock's context runs on the lock's session, a
+// transaction as a whole. What it asks under a context of its own does not, such as the
+// server's version before the first statement (gorm, bun, and ent before a migration),
+// nor what a plugin sends to another *sql.DB, such as a replica's.
+//
+// Below a wrapper such as otelsql's, lockdb is found through a connection of the pool,
+// which the first Acquire for a *sql.DB takes for a moment.
 package driver

@@ -9,9 +9,9 @@ import (
 	"github.com/lockdb/lockdb/conn"
 )
 
-// The names under which the package registers its driver. sqlx and ent choose
-// their dialect by the name of the driver: hence the further two, which also say
-// what the DSN is.
+// The names under which the package registers its driver. ent and sqlx choose
+// their dialect by the name of the driver (sqlx once it has been told what
+// PostgresName stands for): hence the further two, which also say what the DSN is.
 const (
 	Name         = "lockdb"
 	MySQLName    = "mysql-lockdb"
