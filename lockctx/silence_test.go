@@ -104,3 +104,23 @@ func TestAWaiterSurvivesASilentNetworkUnderTheSessionThatWaitsForHim(t *testing.
 		require.NoError(t, next.lk.Close())
 	})
 }
+
+func TestTheRestOfAResultSetWhoseContextHasEndedIsNotWaitedForLong(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db := open(t, s)
+		lk := acquire(t, db, dbtest.Key(t))
+		ctx, cancel := context.WithCancel(lk.Context())
+		rows, err := db.QueryContext(ctx, slowRows(s, 20))
+		require.NoError(t, err)
+		require.True(t, rows.Next())
+		began := time.Now()
+		cancel()
+		end := within(t, endOf(lk.Context()), promptly, "the end of the context")
+		require.Less(t, end.Sub(began), 3*time.Second)
+		require.False(t, rows.Next())
+		require.ErrorIs(t, rows.Err(), context.Canceled)
+		requireLost(t, lk)
+		require.ErrorContains(t, lk.Err(), "context ended")
+		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
+	})
+}
