@@ -82,11 +82,16 @@ func (c *call) resume() error {
 	return c.err
 }
 
-// ended returns why the call ended or may not be resumed, nil if neither.
+// ended returns why the call ended or may not be resumed, nil if neither. It
+// looks at the context itself: kill is on its way for a moment.
 func (c *call) ended() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return cmp.Or(c.err, c.late)
+	err := cmp.Or(c.err, c.late)
+	c.mu.Unlock()
+	if err == nil && c.stop != nil {
+		err = c.Context.Err()
+	}
+	return err
 }
 
 // detach lets go of the caller's context.

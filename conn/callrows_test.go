@@ -64,7 +64,7 @@ func TestACallIsDetachedWithItsResultSet(t *testing.T) {
 		c.detach()
 		cancel()
 		synctest.Wait()
-		require.NoError(t, c.ended())
+		require.NoError(t, c.resume())
 	})
 }
 
@@ -78,5 +78,5 @@ func TestAStatementWhoseContextEndedInTheQueueIsNotBegun(t *testing.T) {
 		return nil
 	})
 	require.ErrorIs(t, err, context.Canceled)
-	require.True(t, r.sess.free())
+	require.True(t, r.sess.io.tryLock(), "io is free")
 }

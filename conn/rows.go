@@ -208,10 +208,16 @@ func (r *rows) Close() error {
 
 func (r *rows) closeInner() (err error) {
 	if r.inner != nil {
-		if r.ended() != nil {
-			defer time.AfterFunc(drainTime, r.sess.cut).Stop()
+		closed := false
+		if r.ended() == nil {
+			err = r.read(func() error {
+				closed = true
+				return r.inner.Close()
+			})
 		}
-		err = r.inner.Close()
+		if !closed {
+			err = r.drain()
+		}
 		r.inner = nil
 		if r.call != nil {
 			r.call.detach()
@@ -219,6 +225,16 @@ func (r *rows) closeInner() (err error) {
 	}
 	if r.sess.rows == r {
 		r.sess.rows = nil
+	}
+	return err
+}
+
+// drain closes an inner Rows whose context has ended.
+func (r *rows) drain() error {
+	cut := time.AfterFunc(drainTime, r.sess.cut)
+	err := r.inner.Close()
+	if !cut.Stop() { // at the same moment, perhaps: see bound
+		r.sess.lose(whyClosed(r.ended()))
 	}
 	return err
 }
