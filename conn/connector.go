@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
 )
@@ -18,6 +19,9 @@ type Config struct {
 	// only lock sessions need: the dialler that reports its socket, keep-alive,
 	// the name that a DBA sees.
 	Lock driver.Connector
+	// ReadTimeout is how long a lock session waits for an answer of the server
+	// before it closes the connection; 0 means for ever, or not known.
+	ReadTimeout time.Duration
 	// Dialect speaks the server's lock SQL.
 	Dialect dialect.Dialect
 	// Driver opens other databases by their DSN, for wrappers that ask

@@ -43,12 +43,7 @@ func (k *Keeper) contend(r *room, s *session) {
 		if k.impatient(r) {
 			k.look(r, s)
 		}
-		granted, dead, err := k.ask(context.Background(), s, func(ctx context.Context) (bool, error) {
-			if begin != nil {
-				return s.xactLock(ctx, r.name, *begin, true)
-			}
-			return k.dialect.Wait(ctx, &s.phys, r.name, slice)
-		})
+		granted, dead, err := k.waitAt(s, r.name, begin)
 		switch {
 		case granted:
 			k.deliver(r, s)

@@ -22,6 +22,7 @@ type Keeper struct {
 	dialect          dialect.Dialect
 	opts             Options
 	log              *slog.Logger
+	patience         patience
 
 	everLocked atomic.Bool          // contexts with locks may be about
 	locksHeld  atomic.Int64         // how many locks are held now
@@ -60,6 +61,7 @@ func newKeeper(cfg Config) *Keeper {
 		dialect:       cfg.Dialect,
 		opts:          cfg.Options,
 		log:           cfg.Options.Logger,
+		patience:      patience{readTimeout: cfg.ReadTimeout},
 		sessions:      make(map[*session]struct{}),
 		rooms:         make(map[dialect.Name]*room),
 		locks:         make(map[*Lock]struct{}),

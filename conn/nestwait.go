@@ -106,7 +106,7 @@ func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err erro
 		s.io.unlock()
 		return false, fault(l.key, "a result set too large to be read ahead is open on the lock's session: close it first", ErrBusy)
 	}
-	blocking := wait && (!inTx || d != dialect.Postgres)
+	blocking := wait && (!inTx || d != dialect.Postgres) && l.keeper.patience.outlasts(nestSlice)
 	// Nobody can ping meanwhile: without an answer the locks that are held here
 	// count as lost when they would otherwise.
 	stop := s.bound(l.keeper.answerBound())

@@ -17,6 +17,9 @@ func connect(inner, lock driver.Connector, d, named Dialect, s *settings) *conn.
 		Driver:  &Driver{dialect: named},
 		Options: s.Options,
 	}
+	if m, ok := lock.(*mysqlLockConnector); ok {
+		cfg.ReadTimeout = m.cfg.ReadTimeout
+	}
 	if d == Postgres {
 		cfg.Dialect = dialect.Postgres
 	}

@@ -58,15 +58,33 @@ func (mysqlDialect) TryAll(ctx context.Context, q Querier, names []Name) (grante
 // Wait rounds the slice up to whole seconds: MySQL rounds a fraction, to
 // either side, and 0 would not wait at all.
 //
-// KILL QUERY breaks the wait off with 1317, in MariaDB with NULL; like the
-// passing of the time it leaves the session without the lock.
+// A statement that is broken off may have been granted the lock just before, so
+// the server is asked.
 func (d mysqlDialect) Wait(ctx context.Context, q Querier, n Name, slice time.Duration) (bool, error) {
 	granted, err := d.getLock(ctx, q, n, strconv.Itoa(max(1, int((slice+time.Second-1)/time.Second))))
-	var e *mysql.MySQLError
-	if errors.Is(err, ErrNull) || errors.As(err, &e) && e.Number == 1317 { // ER_QUERY_INTERRUPTED
-		return false, nil
+	if !brokenOff(err) {
+		return granted, err
 	}
-	return granted, err
+	row, err := q.QuerySimple(ctx, "SELECT IS_USED_LOCK('"+n.text+"') = CONNECTION_ID()")
+	if err != nil || len(row) != 1 {
+		return false, err
+	}
+	granted, _ = truth(row[0])
+	return granted, nil
+}
+
+// brokenOff tells of the ends of a statement by KILL QUERY (in MariaDB GET_LOCK
+// answers NULL then), or by the time that the session allows for a statement.
+func brokenOff(err error) bool {
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return errors.Is(err, ErrNull)
+	}
+	switch e.Number {
+	case 1317, 3024, 1969: // ER_QUERY_INTERRUPTED, ER_QUERY_TIMEOUT, MariaDB's ER_STATEMENT_TIMEOUT
+		return true
+	}
+	return false
 }
 
 // getLock sends the name as a literal: a placeholder costs go-sql-driver two
