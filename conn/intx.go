@@ -146,9 +146,10 @@ func (l *Lock) closeEarly() bool {
 }
 
 // mayRelease tells whether the server is to be told of the release: not if
-// someone here waits, to whom the lock is handed on.
+// someone here waits, to whom the lock is handed on, nor if there is more to
+// release than this lock.
 func (k *Keeper) mayRelease(l *Lock) bool {
-	if l.sess.mustScrub() {
+	if l.sess.mustScrub() || len(l.sess.names()) > 1 {
 		return false
 	}
 	k.mu.Lock()

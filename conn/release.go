@@ -36,7 +36,7 @@ func (k *Keeper) release(l *Lock) error {
 
 	var err error
 	if w == nil {
-		if !s.unlocked && !l.xact {
+		if !l.xact && (!s.unlocked || s.mustScrub()) {
 			err = k.releaseAt(s, l.name)
 		}
 		s.unlocked = false
@@ -72,9 +72,11 @@ func (k *Keeper) release(l *Lock) error {
 func (k *Keeper) releaseAt(s *session, name dialect.Name) error {
 	defer s.bound(cleanupBound)()
 	all := s.mustScrub()
-	released := false
+	released := s.unlocked
 	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {
-		released, err = k.dialect.Release(ctx, &s.phys, name)
+		if !released {
+			released, err = k.dialect.Release(ctx, &s.phys, name)
+		}
 		if err == nil && all {
 			err = k.dialect.ReleaseAll(ctx, &s.phys)
 		}

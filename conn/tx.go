@@ -142,6 +142,9 @@ var errTxDone = errors.New("lockdb: the transaction has ended")
 
 // end runs the transaction's last call and gives the session free.
 func (t *lockTx) end(last func(context.Context, *session) error) error {
+	if t.c.raw != nil { // a Raw access has io until then
+		t.c.dropRaw()
+	}
 	t.c.tx = nil
 	ctx := context.Background()
 	err := scope{lock: t.lock, tx: t}.call(ctx, func(ctx context.Context, s *session) error {
