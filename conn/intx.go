@@ -22,8 +22,11 @@ func (k *Keeper) InTx(ctx context.Context, req Request, txOpts *sql.TxOptions, f
 	committed := false
 	defer func() {
 		cerr := l.Close()
-		if committed && errors.Is(cerr, ErrLost) {
+		switch {
+		case committed && errors.Is(cerr, ErrLost):
 			cerr = nil // the lock was held when the commit was acknowledged
+		case err != nil && errors.Is(cerr, ErrReleased):
+			cerr = nil // what Close found open is this transaction, which is being rolled back
 		}
 		err = joinErrs(err, cerr)
 	}()
@@ -41,8 +44,8 @@ func (k *Keeper) InTx(ctx context.Context, req Request, txOpts *sql.TxOptions, f
 	}
 	l.setLast()
 	if err := tx.Commit(); err != nil {
-		if errors.Is(err, sql.ErrTxDone) && l.Err() != nil {
-			err = errors.Join(err, l.Err()) // database/sql rolled back first, because the lock ended
+		if errors.Is(err, sql.ErrTxDone) {
+			err = errors.Join(err, l.Err(), l.Context().Err()) // why database/sql rolled back first
 		}
 		return err
 	}
