@@ -264,7 +264,7 @@ func (c *conn) dropRaw() {
 	c.raw = nil
 	s := sc.lock.sess
 	s.mu.Lock()
-	s.scrub = scrub{locks: true, tx: true} // whatever he did there
+	s.scrub.locks, s.scrub.raw = true, true
 	s.mu.Unlock()
 	dead := s.dead()
 	s.io.unlock()

@@ -58,6 +58,7 @@ type session struct {
 type scrub struct {
 	locks bool // raw session locks
 	tx    bool // a transaction begun as SQL text
+	raw   bool // whatever was done through Raw: perhaps a transaction, too
 }
 
 // errPeerClosed is what the socket watch and a dead connection tell.

@@ -178,8 +178,8 @@ func (s *session) endWork(l *Lock, reason error) (openTx bool) {
 	}
 	s.dropBegun()
 	s.mu.Lock()
-	leftover := s.scrub.tx
-	s.scrub.tx = false
+	leftover := s.scrub.tx || s.scrub.raw
+	s.scrub.tx, s.scrub.raw = false, false
 	s.mu.Unlock()
 	if s.pg != nil && !s.pg.IsClosed() {
 		leftover = s.pg.PgConn().TxStatus() != 'I'
