@@ -31,8 +31,9 @@ func Do(ctx context.Context, db *sql.DB, key string, fn func(context.Context) er
 // ErrLost. ErrOutcomeUnknown beside it means that the connection ended while
 // COMMIT was under way. nil means committed while the lock was held.
 //
-// Use fn's context and transaction alike: statements on either run in the
-// transaction's session, but only those on tx are in the transaction.
+// Run the statements on tx. It occupies the lock's session: one under fn's
+// context that is not on tx waits for it, in vain, and fails with ErrBusy after
+// lockdb_busy_timeout.
 func InTx(ctx context.Context, db *sql.DB, key string, txOpts *sql.TxOptions,
 	fn func(context.Context, *sql.Tx) error, opts ...Option,
 ) error {
