@@ -46,6 +46,7 @@ func fault(key, what string, is ...error) *Error {
 	return e
 }
 
+// Error says what went wrong with which key, and what to do. No password is in it.
 func (e *Error) Error() string {
 	text := "lockdb"
 	if len(e.is) > 0 {

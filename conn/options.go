@@ -22,9 +22,9 @@ type RawMode string
 
 // The raw modes.
 const (
-	RawPark   RawMode = "park"
-	RawRefuse RawMode = "refuse"
-	RawOff    RawMode = "off"
+	RawPark   RawMode = "park"   // keep the session that such a statement left a lock on: not in this version
+	RawRefuse RawMode = "refuse" // fail the statement: not in this version
+	RawOff    RawMode = "off"    // do not look (default)
 )
 
 // PoolerMode says what to do when a connection pooler stands between lockdb and

@@ -2,13 +2,15 @@ package driver
 
 import "github.com/lockdb/lockdb/conn"
 
-// Observer is told of the life of locks: see WithObserver.
+// Observer is told of the life of locks: see WithObserver. What its method
+// LockEvent may do, and when it is called, is documented at [conn.Observer].
 type Observer = conn.Observer
 
-// Event is what an Observer is told.
+// Event is what an Observer is told. Its fields are documented at [conn.Event].
 type Event = conn.Event
 
-// EventKind names what happened to a lock.
+// EventKind names what happened to a lock. [conn.EventKind] documents what
+// Duration and Err are with each.
 type EventKind = conn.EventKind
 
 // The kinds of events.

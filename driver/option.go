@@ -61,8 +61,8 @@ type settings struct {
 }
 
 // WithTTL bounds how long a lock outlives a client that gives no sign of life:
-// from 1 s to 24 h, 30 s by default. Sessions that hold locks are pinged three
-// times as often. MySQL and MariaDB count whole seconds: there the server's own
+// from 1 s to 24 h, 30 s by default. A session that holds locks is pinged three
+// times in each. MySQL and MariaDB count whole seconds: there the server's own
 // limit is the next one up. DSN: lockdb_ttl=30s.
 func WithTTL(d time.Duration) Option { return func(s *settings) { s.TTL = d } }
 
@@ -72,7 +72,9 @@ func WithTTL(d time.Duration) Option { return func(s *settings) { s.TTL = d } }
 func WithRawLocks(m RawMode) Option { return func(s *settings) { s.RawLocks = m } }
 
 // WithMaxSessions limits the sessions that are kept for locks, beside the pool of
-// the *sql.DB. 0, the default, is no limit; a negative number is an error.
+// the *sql.DB. 0, the default, is no limit; a negative number is an error. When
+// all are in use, Acquire waits for one of them as for a lock, and TryAcquire
+// returns ErrNotAcquired.
 // DSN: lockdb_max_sessions=0.
 func WithMaxSessions(n int) Option { return func(s *settings) { s.MaxSessions = n } }
 
@@ -99,7 +101,8 @@ func WithPooler(m PoolerMode) Option { return func(s *settings) { s.Pooler = m }
 
 // WithLeaseTable names the table of leases: an identifier of letters, digits and
 // '_' (at most 63 characters), also with a schema before it (schema.table);
-// lockdb_lease by default. DSN: lockdb_lease_table=lockdb_lease.
+// lockdb_lease by default. This version has no leases: it checks the name, and
+// makes no use of it. DSN: lockdb_lease_table=lockdb_lease.
 func WithLeaseTable(name string) Option { return func(s *settings) { s.LeaseTable = name } }
 
 // WithDialect says what server the DSN or the connector is for, where that cannot

@@ -4,7 +4,8 @@ import "github.com/lockdb/lockdb/conn"
 
 // The errors that callers can tell apart with errors.Is. What lockdb returns
 // also matches the driver's error or the context's below it, if there is one
-// (errors.As to *mysql.MySQLError or *pgconn.PgError works).
+// (errors.As to *mysql.MySQLError or *pgconn.PgError works). Errors that concern
+// a lock are a [*conn.Error], which has its key.
 var (
 	// ErrNotAcquired occurs when the lock is held by someone else and the
 	// time to wait, TryAcquire's or WithTimeout's, is over. Nothing is held.
@@ -13,13 +14,15 @@ var (
 	// ErrLost occurs when a lock ended without Close: the server ended its
 	// session, the connection broke, or no sign of life came from the server
 	// within the TTL. It is the cause of the lock's context, and the error of
-	// Close, Err, and of statements and commits under the context. An open
-	// transaction has been rolled back by the server, or will be.
+	// Close, Err, and of statements and commits under the context, except that
+	// a *sql.Tx whose context has ended mostly says sql.ErrTxDone before lockdb
+	// is asked: Err tells why. An open transaction has been rolled back by the
+	// server, or will be.
 	ErrLost = conn.ErrLost
 
 	// ErrReleased occurs on use of a lock after its Close: it is the cause of
 	// the lock's context then, and the error of statements and commits under
-	// it. Close itself returns an error that matches it if a transaction was
+	// it (of a *sql.Tx sql.ErrTxDone, as with ErrLost). Close itself returns an error that matches it if a transaction was
 	// open, which was rolled back.
 	ErrReleased = conn.ErrReleased
 

@@ -8,7 +8,8 @@ import (
 )
 
 // Lock is a lock that this process holds until Close. It is safe for concurrent
-// use.
+// use. Its methods are documented at [conn.Lock]: Context, Close, Err, Conn, DB,
+// Key, Keys.
 type Lock = conn.Lock
 
 // FromContext returns the innermost lock whose context ctx is or derives from.

@@ -8,10 +8,12 @@ import (
 	"github.com/lockdb/lockdb/conn"
 )
 
-// HeldLock is what Held tells of a lock.
+// HeldLock is what Held tells of a lock. Its fields are documented at
+// [conn.HeldLock].
 type HeldLock = conn.HeldLock
 
-// Statistics is what Stats tells.
+// Statistics is what Stats tells. Its fields are documented at
+// [conn.Statistics].
 type Statistics = conn.Statistics
 
 // Held lists the locks that this process holds through db, and those that it
