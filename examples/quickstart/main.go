@@ -22,7 +22,8 @@ import (
 func main() {
 	flags := flag.NewFlagSet("quickstart", flag.ExitOnError) // the engine adds to the global one
 	dsn := flags.String("dsn", "", "run on this `server` instead of the one inside the program, for example\n"+
-		"user:password@tcp(127.0.0.1:3306)/dbname or postgres://user:password@127.0.0.1:5432/dbname;\n"+
+		"user:password@tcp(127.0.0.1:3306)/dbname or postgres://user:password@127.0.0.1:5432/dbname\n"+
+		"(without lockdb_ parameters: the bare driver gets it, too);\n"+
 		"a table with a random name is made there, and dropped at the end")
 	_ = flags.Parse(os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

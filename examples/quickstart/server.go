@@ -76,7 +76,13 @@ func isPostgres(ctx context.Context, db *sql.DB) bool {
 }
 
 // open opens the server with the bare driver, as any program does.
-func (s server) open() (*sql.DB, error) { return sql.Open(s.bare, s.dsn) }
+func (s server) open() (*sql.DB, error) {
+	db, err := sql.Open(s.bare, s.dsn)
+	if err != nil {
+		return nil, fmt.Errorf("the driver %q, which shows the bug, must be able to read the DSN, too: %w", s.bare, err)
+	}
+	return db, nil
+}
 
 // createTable makes the table that the story works on. drop removes it, also
 // when ctx has ended.
