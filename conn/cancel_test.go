@@ -145,7 +145,8 @@ func stats(db *sql.DB) string {
 // sessionID is the server's id of the session that a statement runs on.
 func sessionID(t testing.TB, s *dbtest.Server, db interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
-}) (id int64) {
+},
+) (id int64) {
 	t.Helper()
 	query := "SELECT CONNECTION_ID()"
 	if !s.IsMySQL() {

@@ -62,21 +62,26 @@ var discardCases = []discardCase{
 		require.ErrorIs(t, lk.Err(), lockctx.ErrLost)
 		return id
 	}},
-	{name: "a lock is closed and no session kept", opts: []driver.Option{driver.WithMaxIdleSessions(0)},
+	{
+		name: "a lock is closed and no session kept", opts: []driver.Option{driver.WithMaxIdleSessions(0)},
 		do: func(t *testing.T, s *dbtest.Server, db *sql.DB) int64 {
 			lk := acquire(t, db)
 			id := lockSession(t, s, db, lk)
 			require.NoError(t, lk.Close())
 			return id
-		}},
-	{name: "a lock's session is not used", opts: []driver.Option{driver.WithTTL(time.Second)},
+		},
+	},
+	{
+		name: "a lock's session is not used", opts: []driver.Option{driver.WithTTL(time.Second)},
 		do: func(t *testing.T, s *dbtest.Server, db *sql.DB) int64 {
 			lk := acquire(t, db)
 			id := lockSession(t, s, db, lk)
 			require.NoError(t, lk.Close())
 			return id
-		}},
-	{name: "a lock is closed while its session is in the user's hands", opts: []driver.Option{driver.WithBusyTimeout(0)},
+		},
+	},
+	{
+		name: "a lock is closed while its session is in the user's hands", opts: []driver.Option{driver.WithBusyTimeout(0)},
 		do: func(t *testing.T, s *dbtest.Server, db *sql.DB) int64 {
 			lk := acquire(t, db)
 			c, err := lk.Conn(testCtx(t))
@@ -85,7 +90,8 @@ var discardCases = []discardCase{
 			require.Error(t, lk.Close())
 			require.NoError(t, c.Close())
 			return id
-		}},
+		},
+	},
 	{name: "a lock is lost because its connection is closed in this process", do: func(t *testing.T, s *dbtest.Server, db *sql.DB) int64 {
 		lk := acquire(t, db)
 		c, err := lk.Conn(testCtx(t))

@@ -35,13 +35,6 @@ func (l *fakeLocks) disconnect(id int64) {
 	}
 }
 
-// held is how many locks there are.
-func (l *fakeLocks) held() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.owners)
-}
-
 var lockCall = regexp.MustCompile(`(GET_LOCK|RELEASE_LOCK|IS_USED_LOCK)\('([^']*)'`)
 
 // answer is the row that a connection gets for a question, nil if it is none

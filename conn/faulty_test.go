@@ -3,6 +3,7 @@ package conn_test
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -65,7 +66,7 @@ func (f *faulty) statements() []string {
 
 func (f *faulty) ConnExecContext(ctx context.Context, c driver.ExecerContext, query string, args []driver.NamedValue) (driver.Result, error) {
 	res, err := c.ExecContext(ctx, query, args)
-	if err == driver.ErrSkip { //nolint:errorlint // as database/sql compares it
+	if errors.Is(err, driver.ErrSkip) {
 		return nil, err
 	}
 	return res, f.said(err, query, args)
@@ -73,7 +74,7 @@ func (f *faulty) ConnExecContext(ctx context.Context, c driver.ExecerContext, qu
 
 func (f *faulty) ConnQueryContext(ctx context.Context, c driver.QueryerContext, query string, args []driver.NamedValue) (context.Context, driver.Rows, error) {
 	rows, err := c.QueryContext(ctx, query, args)
-	if err == driver.ErrSkip { //nolint:errorlint // as database/sql compares it
+	if errors.Is(err, driver.ErrSkip) {
 		return ctx, nil, err
 	}
 	if said := f.said(err, query, args); said != nil {

@@ -152,8 +152,10 @@ var foreignCases = map[string]func(t *testing.T, db *sql.DB) []any{
 	},
 }
 
-const twoTxs = "two transactions at a time on one connection"
-const arguments = "arguments that a checker sees"
+const (
+	twoTxs    = "two transactions at a time on one connection"
+	arguments = "arguments that a checker sees"
+)
 
 // foreignAnswers are answers of the inner driver that are not the usual one.
 var foreignAnswers = map[string]func(call string) error{
