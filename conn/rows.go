@@ -87,20 +87,17 @@ func (r *rows) under(fn func() error) error {
 		return r.dead
 	}
 	err := fn()
-	dead := false
 	if err != nil && !errors.Is(err, io.EOF) && s.keeper.dialect.Classify(err) != dialect.ClassServer {
 		// Only a closed Rows lets go-sql-driver tell whether its connection
 		// lives; database/sql closes it after an error in any case.
 		_ = r.closeInner()
-		if dead = s.dead(); dead {
+		if s.dead() {
+			s.lose(s.whyClosed(r.ended(), err))
 			err = r.sc.lock.lostIn(r.ended(), err)
 		}
 		r.err = err
 	}
 	s.io.unlock()
-	if dead {
-		s.lose(whyClosed(r.ended()))
-	}
 	return err
 }
 
@@ -200,7 +197,7 @@ func (r *rows) Close() error {
 	dead := s.rows == nil && r.sc.lock.Err() == nil && s.dead()
 	s.io.unlock()
 	if dead {
-		s.lose(whyClosed(r.ended()))
+		s.lose(s.whyClosed(r.ended(), err))
 	}
 	r.sc.gate().leave()
 	return err
@@ -234,7 +231,7 @@ func (r *rows) drain() error {
 	cut := time.AfterFunc(drainTime, r.sess.cut)
 	err := r.inner.Close()
 	if !cut.Stop() { // at the same moment, perhaps: see bound
-		r.sess.lose(whyClosed(r.ended()))
+		r.sess.lose(r.sess.whyClosed(r.ended(), err))
 	}
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+
+	"github.com/lockdb/lockdb/internal/dialect"
 )
 
 // scope is where a statement runs on a lock's session: under the lock itself,
@@ -71,21 +73,26 @@ func (sc scope) call(ctx context.Context, fn func(context.Context, *session) err
 		s.closeLate()
 	}
 	dead, err := s.do(ctx, func(ctx context.Context) error { return fn(ctx, s) })
+	if dead { // under io, so that the socket watch does not come first, who knows less
+		s.lose(s.whyClosed(ctx.Err(), err))
+	}
 	s.io.unlock()
 	if dead {
-		s.lose(whyClosed(ctx.Err()))
 		return sc.lock.lostIn(ctx.Err(), err)
 	}
 	return err
 }
 
 // whyClosed says why a connection did not survive a statement whose context
-// ended, or did not (nil).
-func whyClosed(ended error) error {
-	if ended == nil {
-		return errPeerClosed
+// ended, or did not (nil). err is what came of the statement.
+func (s *session) whyClosed(ended, err error) error {
+	switch {
+	case ended != nil:
+		return fmt.Errorf("a statement's context ended while it ran, which closes the connection: %w", ended)
+	case err != nil && s.keeper.dialect.Classify(err) != dialect.ClassOther:
+		return fmt.Errorf("%w: %w", errPeerClosed, err)
 	}
-	return fmt.Errorf("a statement's context ended while it ran, which closes the connection: %w", ended)
+	return errPeerClosed
 }
 
 // lostIn is the error of a statement that did not survive: ErrLost, and never

@@ -309,9 +309,24 @@ func (s *session) isClosed() bool {
 // its answer may already be there, and that of a COMMIT matters.
 func (s *session) peerClosed() {
 	s.keeper.spawn(func() {
-		if s.io.lockWithin(time.Second) {
-			s.io.unlock()
+		if !s.io.lockWithin(time.Second) {
+			s.lose(errPeerClosed)
+			return
 		}
-		s.lose(errPeerClosed)
+		s.lose(s.parting())
+		s.io.unlock()
 	})
+}
+
+// parting is why the server has closed the connection. PostgreSQL says so before
+// it does, and what has arrived can still be read; of what MySQL says nothing is
+// to be had from the driver. Under io.
+func (s *session) parting() error {
+	if s.pg == nil || s.pg.IsClosed() || s.rows != nil || s.isClosed() {
+		return errPeerClosed
+	}
+	defer s.bound(cleanupBound)()
+	s.bounded.hurry(s.bounded.now(), grace)
+	_, err := s.do(context.Background(), s.pg.Ping) // the driver's own would hide the answer
+	return s.whyClosed(nil, err)
 }

@@ -34,6 +34,9 @@ func TestC19_AHolderThatTheServerReapsLearnsItAtOnce(t *testing.T) {
 		require.ErrorIs(t, context.Cause(lk.Context()), lockctx.ErrLost)
 		require.ErrorIs(t, lk.Err(), lockctx.ErrLost)
 		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
+		if s.Kind() == dbtest.Postgres {
+			requireServerError(t, s, lk.Err(), 0, "57P05")
+		}
 	})
 }
 
