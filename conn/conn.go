@@ -255,6 +255,9 @@ func (c *conn) takeRaw(ctx context.Context, sc scope) *phys {
 		return nil
 	}
 	sc.gate().occupy()
+	s.mu.Lock()
+	s.lent = true
+	s.mu.Unlock()
 	c.raw = &sc
 	return &s.phys
 }
@@ -264,7 +267,7 @@ func (c *conn) dropRaw() {
 	c.raw = nil
 	s := sc.lock.sess
 	s.mu.Lock()
-	s.scrub.locks, s.scrub.raw = true, true
+	s.scrub.locks, s.scrub.raw, s.lent = true, true, false
 	s.mu.Unlock()
 	dead := s.dead()
 	s.io.unlock()

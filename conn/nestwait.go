@@ -18,12 +18,16 @@ const nestSlice = 1500 * time.Millisecond
 // through, and what it brought is given back.
 func (k *Keeper) nestAt(ctx context.Context, l *Lock, req Request) error {
 	var over <-chan time.Time
+	first := ctx
 	if req.Timeout > 0 {
 		timer := time.NewTimer(req.Timeout)
 		defer timer.Stop()
 		over = timer.C
+		var cancel context.CancelFunc
+		first, cancel = context.WithTimeout(ctx, req.Timeout)
+		defer cancel()
 	}
-	granted, err := l.askNested(ctx, false)
+	granted, err := l.askNested(first, false)
 	w := &waiter{key: l.key, parent: ctx, since: time.Now()}
 	explain := func(err error, seen string) error {
 		return k.explain(ctx, &room{name: l.name, seen: cmp.Or(l.beside(), seen)}, w, err)
@@ -87,7 +91,7 @@ func (k *Keeper) nests(w *waiter, name dialect.Name) (over func()) {
 // the end of a wait by timeout would abort the transaction.
 func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err error) {
 	s, d := l.sess, l.keeper.dialect
-	if err := s.io.lock(ctx); err != nil {
+	if err := l.turn(ctx); err != nil {
 		return false, err
 	}
 	if err := l.outer.check(); err != nil {
@@ -134,6 +138,30 @@ func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err erro
 		l.pause()
 	}
 	return granted, err
+}
+
+// turn takes the session's io. It waits for a statement to end, but a Raw access
+// could be of the same goroutine, and last until after this call.
+func (l *Lock) turn(ctx context.Context) error {
+	s, patience := l.sess, l.keeper.opts.BusyTimeout
+	for !s.io.tryLock() {
+		wait, cancel := context.WithTimeout(ctx, max(patience, 10*time.Millisecond))
+		err := s.io.lock(wait)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		lent := s.lent
+		s.mu.Unlock()
+		if lent {
+			return fault(l.key, "a Raw access has the lock's session: close its *sql.Conn first, or run a statement on it", ErrBusy)
+		}
+	}
+	return nil
 }
 
 // pause is between two tries where there is nothing to wait at.

@@ -51,6 +51,7 @@ type session struct {
 	timer     *time.Timer          // the next keep-alive
 	stmts     map[string]*prepared // by their text
 	late      []*prepared          // without users, to be closed
+	lent      bool                 // a Raw access has io
 	scrub     scrub
 }
 

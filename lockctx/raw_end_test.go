@@ -3,7 +3,9 @@ package lockctx_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -67,5 +69,49 @@ func TestInTxReleasesWhatWasTakenUnderIt(t *testing.T) {
 		}))
 		require.True(t, out.try(key))
 		require.True(t, out.try(key+":2"))
+	})
+}
+
+func TestANestedAcquireDoesNotWaitForARawAccessForEver(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db, key := openDSN(t, s.DSN()+"&lockdb_busy_timeout=100ms"), dbtest.Key(t)
+		lk := acquire(t, db, key)
+		c, err := lk.Conn(testCtx(t))
+		require.NoError(t, err)
+		require.NoError(t, c.Raw(func(dc any) error {
+			return rawExec(context.Background(), dc, "SELECT 1", "SELECT 1")
+		}))
+		err = within(t, async(func() error {
+			_, err := lockctx.Acquire(lk.Context(), db, key+":2")
+			return err
+		}), promptly, "an answer")
+		require.ErrorIs(t, err, lockctx.ErrBusy)
+		require.NoError(t, c.Close())
+		inner, err := lockctx.Acquire(lk.Context(), db, key+":2")
+		require.NoError(t, err)
+		require.NoError(t, inner.Close())
+		require.NoError(t, lk.Close())
+	})
+}
+
+func TestTheTimeoutOfANestedAcquireHoldsWhileAStatementRuns(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db, key := open(t, s), dbtest.Key(t)
+		lk := acquire(t, db, key)
+		running := async(func() error {
+			_, err := db.ExecContext(lk.Context(), sleepQuery(s, 2))
+			return err
+		})
+		require.Eventually(t, func() bool { // the statement has begun once a try must wait for it
+			_, err := lockctx.Acquire(lk.Context(), db, key+":2", lockctx.WithTimeout(50*time.Millisecond))
+			return errors.Is(err, lockctx.ErrNotAcquired)
+		}, 1500*time.Millisecond, time.Millisecond)
+		select {
+		case err := <-running:
+			t.Fatal("the call waited for the end of the statement: ", err)
+		default:
+		}
+		require.NoError(t, within(t, running, promptly, "the end of the statement"))
+		require.NoError(t, lk.Close())
 	})
 }
