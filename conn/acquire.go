@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
@@ -93,17 +92,14 @@ func (k *Keeper) acquire(ctx context.Context, req Request, name dialect.Name) (*
 }
 
 func (k *Keeper) resolve(req Request) (dialect.Name, error) {
-	if req.Name != nil {
-		if k.dialect != dialect.Postgres {
-			return dialect.Name{}, fault(req.Key, "AdvisoryID and AdvisoryPair name PostgreSQL's advisory locks: on MySQL and MariaDB the key is the name", ErrUnsupported)
-		}
-		return *req.Name, nil
-	}
 	name, err := k.dialect.Resolve(k.opts.Namespace, req.Key)
-	if err != nil {
-		return name, fmt.Errorf("lockdb: %w", err)
+	switch {
+	case err != nil || req.Name == nil:
+		return name, err
+	case k.dialect != dialect.Postgres:
+		return name, fault(req.Key, "AdvisoryID and AdvisoryPair name PostgreSQL's advisory locks: on MySQL and MariaDB the key is the name", ErrUnsupported)
 	}
-	return name, nil
+	return *req.Name, nil
 }
 
 // attempt tries for a free room's lock on the caller's goroutine: an

@@ -133,6 +133,7 @@ const (
 // ErrNull is what GET_LOCK's NULL means: an error that the server does not name.
 var ErrNull = errors.New("the server answered NULL, which stands for an error such as KILL QUERY or no memory")
 
+// truth reads an answer; null is true also of one that nobody can read.
 func truth(v driver.Value) (val, null bool) {
 	switch v := v.(type) {
 	case nil:
@@ -146,7 +147,7 @@ func truth(v driver.Value) (val, null bool) {
 	case string:
 		return v == "1" || v == "t", false
 	}
-	return false, false
+	return false, true
 }
 
 // verdicts reads the answers to several tries; a NULL among them is an error.

@@ -132,13 +132,23 @@ func (mysqlDialect) Holder(ctx context.Context, q Querier, n Name) (string, erro
 	if err != nil {
 		return "", err
 	}
-	holder := "connection " + strconv.FormatInt(id, 10)
-	// Without the PROCESS privilege only the own account's sessions show.
-	row, err = q.QuerySimple(ctx, "SELECT USER, HOST FROM information_schema.PROCESSLIST WHERE ID = "+strconv.FormatInt(id, 10))
-	if err != nil || len(row) != 2 {
-		return holder, nil // the id alone is an answer, too
+	number := strconv.FormatInt(id, 10)
+	holder := "connection " + number
+	// Without the PROCESS privilege only the own account's sessions show, and not
+	// everyone may look into performance_schema. The id alone is an answer, too.
+	row, err = q.QuerySimple(ctx, "SELECT p.USER, p.HOST, a.ATTR_VALUE FROM information_schema.PROCESSLIST p"+
+		" LEFT JOIN performance_schema.session_connect_attrs a ON a.PROCESSLIST_ID = p.ID AND a.ATTR_NAME = 'program_name'"+
+		" WHERE p.ID = "+number)
+	if err != nil && mysqlAnswered(err) {
+		row, err = q.QuerySimple(ctx, "SELECT USER, HOST, NULL FROM information_schema.PROCESSLIST WHERE ID = "+number)
 	}
-	return holder + " of " + text(row[0]) + "@" + text(row[1]), nil
+	if err == nil && len(row) == 3 {
+		holder += " of " + text(row[0]) + "@" + text(row[1])
+		if program := text(row[2]); program != "" {
+			holder += ", application " + strconv.Quote(program)
+		}
+	}
+	return holder + " (SELECT * FROM information_schema.PROCESSLIST WHERE ID = " + number + " shows what it does, KILL " + number + " ends it)", nil
 }
 
 // mysqlAnswered reports whether err is the server's own answer.
@@ -159,7 +169,9 @@ func (mysqlDialect) Classify(err error) Class {
 		return ClassServerFull
 	case 1235, 1305: // ER_NOT_SUPPORTED_YET, ER_SP_DOES_NOT_EXIST (no such function)
 		return ClassUnsupported
-	case 1053, 1927, 4031: // shutdown, MariaDB's connection killed, closed for inactivity
+	case 1053, 1927, 3169, 4031, // shutdown, MariaDB's connection killed, session killed, closed for inactivity
+		1080, 1152, 1158, 1159, 1160, 1161, 1184, // the server gives the connection up: forced, aborted, network errors
+		2006, 2013, 2055: // what a proxy says whose own connection to the server has gone
 		return ClassGone
 	}
 	if strings.Contains(e.Message, "pxc_strict_mode") { // 1105, which is any error

@@ -99,7 +99,7 @@ func (postgresDialect) Holder(ctx context.Context, q Querier, n Name) (string, e
 	if since := text(row[4]); since != "" {
 		holder += ", connected since " + since
 	}
-	return holder, nil
+	return fmt.Sprintf("%s (SELECT * FROM pg_stat_activity WHERE pid = %d shows what it does, SELECT pg_terminate_backend(%d) ends it)", holder, pid, pid), nil
 }
 
 func (postgresDialect) Classify(err error) Class {
@@ -162,7 +162,10 @@ func (f pgFunction) call(ctx context.Context, q Querier, n Name) (bool, error) {
 	if len(row) != 1 {
 		return false, errors.New(f.ofBigint + " gave no row")
 	}
-	yes, _ := truth(row[0])
+	yes, null := truth(row[0])
+	if null {
+		return false, ErrNull
+	}
 	return yes, nil
 }
 

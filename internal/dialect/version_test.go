@@ -37,7 +37,7 @@ func TestAnErrorTellsAServerWithoutLocksFromAFullOne(t *testing.T) {
 	for number, want := range map[uint16]Class{
 		1040: ClassServerFull, 1203: ClassServerFull, 1226: ClassServerFull,
 		1235: ClassUnsupported, 1305: ClassUnsupported, 1064: ClassServer, 1317: ClassServer,
-		3058: ClassDeadlock, 1213: ClassDeadlock, 4031: ClassGone,
+		3058: ClassDeadlock, 1213: ClassDeadlock, 4031: ClassGone, 1927: ClassGone, 2006: ClassGone, 2013: ClassGone,
 	} {
 		require.Equal(t, want, MySQL.Classify(errors.Join(&mysql.MySQLError{Number: number})), number)
 	}
