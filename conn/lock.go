@@ -222,8 +222,8 @@ func (l *Lock) release(reason error) error {
 		note = ErrClosed
 	}
 	l.remark(note)
+	l.endNested(gone) // whose contexts end with l's: they must not do so unsaid
 	l.ctx.endWith(gone)
-	l.endNested(gone)
 	stop()
 	if s.dead() {
 		s.io.unlock()

@@ -35,8 +35,8 @@ func (l *Lock) leaveNest(gone error) error {
 		note = openTxAtClose(l.key)
 		l.remark(note)
 	}
-	l.ctx.endWith(gone)
 	l.endNested(gone)
+	l.ctx.endWith(gone)
 	err := l.giveBackNested()
 	stop()
 	s.io.unlock()

@@ -229,7 +229,7 @@ func (s *session) lose(cause error) {
 	s.timer.Stop()
 	s.mu.Unlock()
 	s.keeper.takeIdle(s)
-	for _, l := range locks {
+	for _, l := range slices.Backward(locks) { // nested ones first: their contexts end with the outer one's
 		l.lost(cause)
 	}
 	s.cut()

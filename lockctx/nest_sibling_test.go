@@ -69,6 +69,28 @@ func TestManyUnderOneLocksContextExcludeEachOther(t *testing.T) {
 	})
 }
 
+// A nested lock's context is a child of the outer one's. Whoever sees it end must be told why by Err too.
+func TestANestedLockKnowsItsEndWhenItsContextEnds(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db, key := open(t, s), dbtest.Key(t)
+		for i := range 20 {
+			outer := acquire(t, db, key)
+			inner, err := lockctx.Acquire(outer.Context(), db, key+":2")
+			require.NoError(t, err)
+			end := make(chan error, 1)
+			context.AfterFunc(inner.Context(), func() { end <- inner.Err() })
+			if i%2 == 0 {
+				require.NoError(t, outer.Close())
+				require.ErrorIs(t, within(t, end, promptly, "the end of the context"), lockctx.ErrReleased)
+			} else {
+				s.KillSession(t, sessionID(t, s, db, outer))
+				require.ErrorIs(t, within(t, end, promptly, "the end of the context"), lockctx.ErrLost)
+				require.ErrorIs(t, outer.Close(), lockctx.ErrLost)
+			}
+		}
+	})
+}
+
 func TestAKeyOfAcquireAllIsReentered(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
