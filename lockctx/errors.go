@@ -7,8 +7,10 @@ import "github.com/lockdb/lockdb/conn"
 // (errors.As to *mysql.MySQLError or *pgconn.PgError works). Errors that concern
 // a lock are a [*conn.Error], which has its key.
 var (
-	// ErrNotAcquired occurs when the lock is held by someone else and the
-	// time to wait, TryAcquire's or WithTimeout's, is over. Nothing is held.
+	// ErrNotAcquired occurs when the lock is held by someone else, or all
+	// sessions that there may be for locks are in use, and the time to wait,
+	// TryAcquire's or WithTimeout's, is over: the message says which, and who
+	// holds the lock. Nothing is held.
 	ErrNotAcquired = conn.ErrNotAcquired
 
 	// ErrLost occurs when a lock ended without Close: the server ended its
