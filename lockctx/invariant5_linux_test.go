@@ -14,7 +14,8 @@ import (
 const running = 1500 * time.Millisecond
 
 // inFlight are occupations that the server is busy with: nobody can ping then, and TCP keep-alive tells.
-var inFlight = append(occupations, occupation{"a running statement",
+var inFlight = append(occupations, occupation{
+	"a running statement",
 	func(t *testing.T, s *dbtest.Server, db *sql.DB, lk *lockctx.Lock) {
 		done := async(func() error {
 			_, err := db.ExecContext(context.WithoutCancel(lk.Context()), sleepQuery(s, running.Seconds()))

@@ -164,7 +164,8 @@ func TestI5_ContextsDerivedFromALocksTellOfItsLoss(t *testing.T) {
 		derive("WithTimeout", ctx, cancel)
 		ctx, cancel = context.WithDeadlineCause(ctx, time.Now().Add(time.Minute), errors.New("another cause"))
 		derive("WithTimeout, WithDeadlineCause", ctx, cancel)
-		ctx = context.WithValue(lk.Context(), "any", "value") //nolint:staticcheck // any key will do
+		//lint:ignore SA1029 any key will do
+		ctx = context.WithValue(lk.Context(), "any", "value")
 		derive("WithValue", ctx, func() {})
 		ctx, cancelCause := context.WithCancelCause(ctx)
 		derive("WithValue, WithCancelCause", ctx, func() { cancelCause(nil) })
