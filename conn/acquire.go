@@ -198,6 +198,9 @@ func (k *Keeper) try(ctx context.Context, name dialect.Name, req Request) (s *se
 		if err == nil {
 			return s, granted, nil
 		}
+		if !dead && k.dialect.Classify(err) == dialect.ClassLockTable {
+			k.emptyLockTable(s)
+		}
 		s.lose(err) // and with it whatever may have come of the statement
 		if !dead {
 			return nil, false, err
@@ -207,6 +210,16 @@ func (k *Keeper) try(ctx context.Context, name dialect.Name, req Request) (s *se
 		}
 	}
 	return nil, false, err
+}
+
+// emptyLockTable releases what the session took of the server's lock table,
+// although it is about to be closed: the server would clean up after that when
+// it has time, and until then nobody could connect to it.
+func (k *Keeper) emptyLockTable(s *session) {
+	defer s.bound(cleanupBound)()
+	_, _, _ = k.ask(context.Background(), s, func(ctx context.Context) (bool, error) {
+		return true, k.dialect.ReleaseAll(ctx, &s.phys)
+	})
 }
 
 // ask makes one lock statement on a free session, without the caller's ctx:

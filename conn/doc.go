@@ -10,7 +10,9 @@
 //   - Lock is a held lock: its states, its context, its gate (lock.go,
 //     context.go, gate.go, run.go).
 //   - Keeper is one per *sql.DB: it opens sessions (pool.go), queues who waits
-//     (room.go, acquire.go, contend.go) and releases (release.go).
+//     (room.go, acquire.go, contend.go) and releases (release.go). What a
+//     server is, and whether its locks exclude, it learns before it trusts them
+//     (truth.go, selftest.go), and asks again with every ping (proof.go).
 //   - What becomes of calls and locks is told to observers and the log, counted
 //     and listed (observer.go, outcome.go, stats.go, held.go).
 //

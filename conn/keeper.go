@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
 )
@@ -27,8 +28,8 @@ type Keeper struct {
 	everLocked atomic.Bool          // contexts with locks may be about
 	locksHeld  atomic.Int64         // how many locks are held now
 	checker    atomic.Pointer[phys] // any connection, for CheckNamedValue
-	truths     sync.Map             // what servers are, by their identity: *truth
 	count      counters
+	truths     sync.Map // what servers are, by their identity: *truth
 
 	ctx    context.Context // ends when close begins: for dials
 	cancel context.CancelFunc
@@ -40,6 +41,7 @@ type Keeper struct {
 	done     bool       // no new goroutines
 	sessions map[*session]struct{}
 	opening  int             // dials under way
+	dialled  time.Duration   // when the last of them began, by monotime
 	testing  int             // connections of self-tests
 	full     error           // what a server said that took no more connections, when last asked
 	asking   bool            // such a server is going to be asked again

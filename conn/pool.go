@@ -8,11 +8,16 @@ import (
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
+	"github.com/lockdb/lockdb/internal/monotime"
 )
 
 // dialTimeout bounds the dial of a lock session, which the contexts of those
 // who wait for it do not.
 const dialTimeout = 30 * time.Second
+
+// dialLate is how long a dial may be under way before who comes next has a
+// dial of his own: the server that it was for may be gone, and another one there.
+const dialLate = 2 * time.Second
 
 // askFullAgain is how often a server that takes no more connections is asked
 // again while someone waits for a session: others may have left meanwhile.
@@ -110,12 +115,16 @@ func (k *Keeper) limited() bool {
 	return k.opts.MaxSessions > 0 && len(k.sessions)+k.opening+k.testing >= k.opts.MaxSessions
 }
 
-// wanted tells whether to dial for those who wait, and counts the dial. Under mu.
+// wanted tells whether to dial for those who wait, and counts the dial. One for
+// each is enough, unless the last one takes so long that it may never succeed.
+// Under mu.
 func (k *Keeper) wanted() bool {
-	if k.closing || k.opening >= len(k.queue) || k.limited() {
+	late := len(k.queue) > 0 && monotime.Now()-k.dialled > dialLate
+	if k.closing || k.opening >= len(k.queue) && !late || k.limited() {
 		return false
 	}
 	k.opening++
+	k.dialled = monotime.Now()
 	return true
 }
 

@@ -70,7 +70,7 @@ func TestAWaitForOneOfMaxSessionsHonoursItsContextAndSaysWhatItWaitedFor(t *test
 		require.InDelta(t, 0.12, time.Since(start).Seconds(), 0.1)
 
 		start = time.Now()
-		_, err = lockctx.TryAcquire(testCtx(t), db, key+":2")
+		_, err = lockctx.TryAcquire(testCtx(t), db, key+":3")
 		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
 		require.ErrorContains(t, err, "lockdb_max_sessions")
 		require.Less(t, time.Since(start), 100*time.Millisecond, "TryAcquire waits for nobody")
