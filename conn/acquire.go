@@ -143,8 +143,7 @@ func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (
 		}
 		s = nil // it ended in that moment: the wait goes on, on another
 	case req.Try:
-		k.look(r, s)
-		k.giveUp(r, s)
+		k.lookWhile(ctx, r, s)
 		return nil, k.explain(ctx, r, w, errTimeout)
 	}
 	w.ready = make(chan answer, 1)

@@ -238,6 +238,23 @@ func (k *Keeper) whoHas(r *room, err error) string {
 	return "held by another session"
 }
 
+// lookWhile is look for one who does not wait for the lock: he waits for the
+// answer while ctx lasts, and the turn ends with it in any case.
+func (k *Keeper) lookWhile(ctx context.Context, r *room, s *session) {
+	looked := make(chan struct{})
+	if !k.spawn(func() {
+		defer close(looked)
+		k.look(r, s)
+		k.giveUp(r, s)
+	}) {
+		return // closed
+	}
+	select {
+	case <-looked:
+	case <-ctx.Done():
+	}
+}
+
 // look asks the server who holds the lock, for the errors of those who wait.
 func (k *Keeper) look(r *room, s *session) {
 	_ = s.io.lock(context.Background())
