@@ -146,3 +146,27 @@ func inTime(t *testing.T, what string, d time.Duration, call func()) {
 	}
 	t.Fatalf("%s: it took %v instead of %v", what, took, d)
 }
+
+func TestC28_ARefusedAcquireDoesNotOutliveItsContextToLearnWhoHoldsTheLock(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		relay, out, key := s.Relay(t), newOutsider(t, s), dbtest.Key(t)
+		db := openDSN(t, relay.DSN())
+		require.NoError(t, acquire(t, db, key).Close()) // a session is there
+		opened := relay.Accepted()
+		require.True(t, out.take(key))
+		relay.SetDelay(200 * time.Millisecond)
+		for _, timeout := range []time.Duration{0, time.Minute} { // to try, and to wait
+			inTime(t, timeout.String(), 450*time.Millisecond, func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 450*time.Millisecond)
+				defer cancel()
+				_, err := lockctx.Acquire(ctx, db, key, lockctx.WithTimeout(timeout))
+				// The refusal is here after 400 ms, the holder's name later.
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			})
+		}
+		relay.SetDelay(0)
+		out.release(key)
+		require.NoError(t, acquire(t, db, key).Close())
+		require.Equal(t, opened, relay.Accepted(), "the session was given up")
+	})
+}
