@@ -3,6 +3,7 @@ package lockctx_test
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"testing"
 	"time"
 
@@ -156,6 +157,8 @@ func TestAnObserverIsToldOfAHandOff(t *testing.T) {
 		second := within(t, waiting, promptly, "the grant to the second")
 		require.NoError(t, second.err)
 		waiting = waitFor(testCtx(t), t, db, key)
+		require.Eventually(t, func() bool { return slices.Equal(rec.story()[len(rec.story())-2:], []string{"acquired", "waited"}) },
+			promptly, time.Millisecond)
 		require.NoError(t, second.lk.Close())
 		third := within(t, waiting, promptly, "the grant to the third")
 		require.NoError(t, third.err)
