@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -40,7 +41,7 @@ func (k *Keeper) learn(ctx context.Context, p *phys, s *dialect.Server) error {
 			return err
 		}
 		if t.unsupported != "" && trusted {
-			k.logger().Warn("lockdb: session locks do not exclude here, but lockdb_pooler=session says that they do", "found", t.unsupported)
+			k.write(slog.LevelWarn, "lockdb: session locks do not exclude here, but lockdb_pooler=session says that they do", slog.String("found", t.unsupported))
 		}
 	}
 	s.Owner = t.owner
