@@ -118,11 +118,7 @@ func (t *lockTx) Commit() error {
 		}
 		t.endXact()
 		err := t.inner.Commit()
-		if err != nil && s.pg == nil && !s.dead() {
-			// A COMMIT that MySQL refuses leaves the transaction open;
-			// PostgreSQL's ends it whatever it answers.
-			_ = s.Exec(ctx, "ROLLBACK")
-		}
+		s.noTx(ctx, err)
 		return err
 	})
 	if sent && errors.Is(err, ErrLost) {
@@ -132,10 +128,38 @@ func (t *lockTx) Commit() error {
 }
 
 func (t *lockTx) Rollback() error {
-	return t.end(func(context.Context, *session) error {
+	return t.end(func(ctx context.Context, s *session) error {
 		t.endXact()
-		return t.inner.Rollback()
+		err := t.inner.Rollback()
+		if s.noTx(ctx, err) {
+			return nil
+		}
+		return err
 	})
+}
+
+// noTx makes sure that no transaction is open after the statement that was to
+// end it gave err, and tells whether it was rolled back only now. MySQL leaves a
+// transaction open whose COMMIT it refuses, and MariaDB also one whose ROLLBACK
+// a KILL QUERY met: the next holder's BEGIN would commit it. PostgreSQL's state
+// shows. A session that cannot be had without is closed. Under io.
+func (s *session) noTx(ctx context.Context, err error) (now bool) {
+	for try := 0; ; try++ {
+		open := err != nil
+		if s.pg != nil {
+			open = !s.pg.IsClosed() && s.pg.PgConn().TxStatus() != 'I'
+		}
+		switch {
+		case !open:
+			return try > 0
+		case s.dead():
+			return false
+		case try == 5:
+			s.cut()
+			return false
+		}
+		err = s.Exec(ctx, "ROLLBACK")
+	}
 }
 
 var errTxDone = errors.New("lockdb: the transaction has ended")
@@ -171,7 +195,11 @@ func (s *session) endWork(l *Lock, reason error) (openTx bool) {
 		openTx = true
 		t.gate.close(reason)
 		s.tx, t.dead = nil, reason
-		_, _ = s.do(context.Background(), func(context.Context) error { return t.inner.Rollback() })
+		_, _ = s.do(context.Background(), func(ctx context.Context) error {
+			err := t.inner.Rollback()
+			s.noTx(ctx, err)
+			return err
+		})
 	}
 	if l.outer != nil {
 		return openTx
@@ -185,7 +213,11 @@ func (s *session) endWork(l *Lock, reason error) (openTx bool) {
 		leftover = s.pg.PgConn().TxStatus() != 'I'
 	}
 	if leftover {
-		_, _ = s.do(context.Background(), func(ctx context.Context) error { return s.Exec(ctx, "ROLLBACK") })
+		_, _ = s.do(context.Background(), func(ctx context.Context) error {
+			err := s.Exec(ctx, "ROLLBACK")
+			s.noTx(ctx, err)
+			return err
+		})
 	}
 	return openTx
 }
