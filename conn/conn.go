@@ -249,15 +249,16 @@ func (c *conn) takeRaw(ctx context.Context, sc scope) *phys {
 		sc.gate().leave()
 		return nil
 	}
-	if sc.check() != nil {
-		s.io.unlock()
+	s.mu.Lock()
+	s.lent = !s.closed
+	lent := s.lent
+	s.mu.Unlock()
+	if !lent || sc.check() != nil {
+		s.endLoan()
 		sc.gate().leave()
 		return nil
 	}
 	sc.gate().occupy()
-	s.mu.Lock()
-	s.lent = true
-	s.mu.Unlock()
 	c.raw = &sc
 	return &s.phys
 }
@@ -267,13 +268,31 @@ func (c *conn) dropRaw() {
 	c.raw = nil
 	s := sc.lock.sess
 	s.mu.Lock()
-	s.scrub.locks, s.scrub.raw, s.lent = true, true, false
+	s.scrub.locks, s.scrub.raw = true, true
 	s.mu.Unlock()
 	dead := s.dead()
-	s.io.unlock()
+	s.endLoan()
 	sc.gate().leave()
 	if dead {
 		s.lose(errPeerClosed)
+	}
+}
+
+// endLoan gives io back after a Raw access. It can run under database/sql's
+// db.mu, so if there is a connection to close, the keeper does it while it can.
+func (s *session) endLoan() {
+	s.mu.Lock()
+	owed := s.owed
+	s.lent, s.owed = false, false
+	s.mu.Unlock()
+	last := func() {
+		if owed {
+			s.closeDriver()
+		}
+		s.io.unlock()
+	}
+	if !owed || !s.keeper.spawn(last) {
+		last()
 	}
 }
 

@@ -52,6 +52,7 @@ type session struct {
 	stmts     map[string]*prepared // by their text
 	late      []*prepared          // without users, to be closed
 	lent      bool                 // a Raw access has io
+	owed      bool                 // it is to close the driver's connection when it is over
 	scrub     scrub
 }
 
@@ -175,8 +176,11 @@ func (s *session) cut() {
 	if running != nil {
 		running.kill(context.DeadlineExceeded)
 	}
-	if s.sock != nil {
+	switch {
+	case s.sock != nil:
 		_ = s.sock.Close()
+	case s.pg != nil:
+		_ = s.pg.PgConn().Conn().Close()
 	}
 }
 
@@ -280,8 +284,34 @@ func (s *session) end() {
 }
 
 // closeInner closes the driver's connection. Only then is the session no more.
+//
+// While a Raw access has the session, nobody knows when the user will be done
+// with it: then that closes it. Nor does a call always end when it is cut off:
+// a COMMIT goes on whose socket is known to a connector of others only. It is
+// not waited for, as database/sql would not.
 func (s *session) closeInner() {
-	_ = s.io.lock(context.Background())
+	s.mu.Lock()
+	lent := s.lent
+	s.owed = lent
+	s.mu.Unlock()
+	switch {
+	case lent:
+	case s.io.lockWithin(cleanupBound):
+		s.closeDriver()
+		s.io.unlock()
+	default:
+		go func() {
+			_ = s.io.lock(context.Background())
+			s.closeDriver()
+			s.io.unlock()
+		}()
+	}
+	s.keeper.forget(s)
+	close(s.gone)
+}
+
+// closeDriver closes the driver's connection. Under io.
+func (s *session) closeDriver() {
 	if s.watch != nil {
 		s.watch.Stop()
 	}
@@ -294,9 +324,6 @@ func (s *session) closeInner() {
 		s.tx = nil
 		_ = t.inner.Rollback()
 	}
-	s.io.unlock()
-	s.keeper.forget(s)
-	close(s.gone)
 }
 
 // isClosed reports whether the session has ended or is about to.
