@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -79,4 +80,25 @@ func TestAStatementWhoseContextEndedInTheQueueIsNotBegun(t *testing.T) {
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.True(t, r.sess.io.tryLock(), "io is free")
+}
+
+func TestAStatementThatWaitsForIOWhileItsLockIsClosedIsNotBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newTestRows(&scriptedRows{sets: make([]scriptedSet, 1)})
+		l, s := r.sc.lock, r.sess
+		s.rows = nil
+		require.True(t, s.io.tryLock())
+		statement := make(chan error, 1)
+		go func() {
+			statement <- r.sc.run(t.Context(), "a statement", false, func(context.Context, *session) error {
+				return errors.New("it would run under the session's next lock")
+			})
+		}()
+		synctest.Wait() // past the gate
+		gone := fault("key", "", ErrReleased)
+		require.True(t, l.to(stateClosing, gone))
+		l.closeGates(gone)
+		s.io.unlock()
+		require.ErrorIs(t, <-statement, ErrReleased)
+	})
 }
