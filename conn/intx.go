@@ -23,8 +23,8 @@ func (k *Keeper) InTx(ctx context.Context, req Request, txOpts *sql.TxOptions, f
 	defer func() {
 		cerr := l.Close()
 		switch {
-		case committed && errors.Is(cerr, ErrLost):
-			cerr = nil // the lock was held when the commit was acknowledged
+		case committed:
+			cerr = nil // the lock was held when the commit was acknowledged, and an error would say that there was none
 		case err != nil && errors.Is(cerr, ErrReleased):
 			cerr = nil // what Close found open is this transaction, which is being rolled back
 		}
