@@ -89,18 +89,25 @@ func (s *session) tick() {
 //
 // An open result set is read ahead first. As long as there is more of it the
 // session is busy with a statement, and like any such it is left to TCP
-// keep-alive; reading keeps the server from taking the client for stuck.
+// keep-alive; reading keeps the server from taking the client for stuck. If it
+// is too large for that and its owner does not read, the server does, and ends
+// the session after the TTL.
 func (s *session) keepAlive(left time.Duration) {
 	ttl := s.keeper.opts.TTL
 	overdue := fmt.Errorf("no sign of life from the server for %v (lockdb_ttl is %v)", s.keeper.deadline(), ttl)
 	if left <= 0 {
+		if s.rows != nil && s.rows.stuck {
+			overdue = fmt.Errorf("a result set of more than %d MiB was left open for %v without being read: read it, or close it (lockdb_ttl is %v)",
+				readAheadLimit>>20, s.keeper.deadline(), ttl)
+		}
 		s.io.unlock()
 		s.lose(overdue)
 		return
 	}
 	if s.rows != nil && !s.rows.readAhead(ttl/12) {
+		stuck := s.rows.stuck
 		s.io.unlock()
-		if s.sock != nil {
+		if s.sock != nil && !stuck {
 			s.postpone()
 		}
 		s.again(min(ttl/6, left))

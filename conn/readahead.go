@@ -10,7 +10,13 @@ import (
 // readAheadLimit bounds what the keeper holds of one result set, in bytes as
 // counted by sizeOf. Of a larger one that its owner leaves open the server has
 // the rest to send, and ends the session when it has waited for the TTL.
-const readAheadLimit = 64 << 20
+//
+// ackRoom is what must be read for the server to be able to send more: TCP tells it
+// of room in the receiver's buffer by the segment, of 64 KiB at most.
+const (
+	readAheadLimit = 64 << 20
+	ackRoom        = 128 << 10
+)
 
 // resultSet is what was read ahead of one result set.
 type resultSet struct {
@@ -23,8 +29,10 @@ type resultSet struct {
 
 // readAhead reads the result sets to their end, so that the connection is free
 // to be pinged while the owner takes his time. It returns false if there is
-// more than may be held, or than comes within d.
+// more than may be held, or than comes within d. The result set is then stuck if
+// the server has to wait for the owner to read.
 func (r *rows) readAhead(d time.Duration) bool {
+	r.stuck = false
 	if r.inner == nil {
 		return true
 	}
@@ -41,6 +49,7 @@ func (r *rows) readAhead(d time.Duration) bool {
 			size += sizeOf(row)
 		}
 	}
+	before := size
 	for until := time.Now().Add(d); size < readAheadLimit && time.Now().Before(until); {
 		set := &r.ahead[len(r.ahead)-1]
 		if !set.complete {
@@ -67,6 +76,7 @@ func (r *rows) readAhead(d time.Duration) bool {
 		r.atEnd = false
 		r.ahead = append(r.ahead, newResultSet(r.inner))
 	}
+	r.stuck = size >= readAheadLimit && size-before < ackRoom
 	return false
 }
 

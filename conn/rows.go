@@ -24,6 +24,7 @@ type rows struct {
 	inner driver.Rows // nil once the inner Rows is closed
 	ahead []resultSet // read ahead by the keeper; the first one is being read
 	atEnd bool        // the current result set has been read to its end
+	stuck bool        // the server waits for it to be read: see readAhead
 	//lint:ignore U1000 rows_go127.go uses it
 	inPlace
 	err  error // what Next says once there is nothing left to read ahead
