@@ -81,7 +81,15 @@ func (l *Lock) endNested(gone error) {
 func (l *Lock) giveBackNested() error {
 	l.sess.leave(l)
 	var err error
-	if !l.reentry {
+	switch {
+	case l.reentry:
+	case l.sess.aborted():
+		// PostgreSQL runs nothing until the transaction is rolled back: the
+		// release is left to the Close of the outermost lock.
+		l.sess.mu.Lock()
+		l.sess.scrub.locks = true
+		l.sess.mu.Unlock()
+	default:
 		err = l.keeper.releaseNested(l.sess, l.name)
 	}
 	if err != nil {

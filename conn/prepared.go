@@ -12,7 +12,9 @@ import (
 type prepared struct {
 	query string
 	inner driver.Stmt
-	users int // guarded by the session's mu
+	// Guarded by the session's mu.
+	users  int
+	closed bool
 }
 
 // share returns the statement with that text, prepared if it is not. Under io.
@@ -51,6 +53,15 @@ func (s *session) release(p *prepared) {
 	}
 }
 
+// unshare has statements prepared anew from now on, for MySQL binds names and
+// reads syntax when it prepares. Who has one already keeps it, as on a
+// connection of his own.
+func (s *session) unshare() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.stmts) // what nobody uses is in late, and closed from there
+}
+
 // closeLate closes the statements that nobody uses any more. Under io, with no
 // result set open.
 func (s *session) closeLate() {
@@ -59,8 +70,11 @@ func (s *session) closeLate() {
 	s.late = nil
 	unused := late[:0]
 	for _, p := range late {
-		if p.users == 0 && s.stmts[p.query] == p { // it may be here twice, or in use again
-			delete(s.stmts, p.query)
+		if p.users == 0 && !p.closed { // it may be here twice, or in use again
+			p.closed = true
+			if s.stmts[p.query] == p {
+				delete(s.stmts, p.query)
+			}
 			unused = append(unused, p)
 		}
 	}

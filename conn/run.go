@@ -168,6 +168,9 @@ func (sc scope) guard(query string, args []driver.NamedValue) error {
 			return err
 		}
 	}
+	if v.Rebinds {
+		l.sess.unshare()
+	}
 	if v.MayLock || v.MayBegin {
 		s := l.sess
 		s.mu.Lock()

@@ -163,6 +163,11 @@ func (s *session) dead() bool {
 	return false
 }
 
+// aborted tells whether a transaction is open that the server has given up. Under io.
+func (s *session) aborted() bool {
+	return s.pg != nil && !s.pg.IsClosed() && s.pg.PgConn().TxStatus() == 'E'
+}
+
 // inTx tells whether a transaction is open on the session. Under io.
 func (s *session) inTx() bool {
 	return s.tx != nil || s.pg != nil && !s.pg.IsClosed() && s.pg.PgConn().TxStatus() != 'I'

@@ -73,3 +73,24 @@ func TestANestedWaitInATransactionNeitherAbortsItNorOutlivesItsContext(t *testin
 		require.NoError(t, outer.Err())
 	})
 }
+
+func TestClosingANestedLockInAnAbortedTransactionKeepsTheOuterOne(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
+		outer := acquire(t, db, key)
+		tx, err := db.BeginTx(outer.Context(), nil)
+		require.NoError(t, err)
+		inner, err := lockctx.Acquire(outer.Context(), db, key+":2")
+		require.NoError(t, err)
+		_, err = tx.Exec("SELECT no_such_column")
+		require.Error(t, err)
+		require.NoError(t, inner.Close())
+		require.NoError(t, outer.Err())
+		require.NoError(t, tx.Rollback())
+		var one int
+		require.NoError(t, db.QueryRowContext(outer.Context(), "SELECT 1").Scan(&one))
+		require.NoError(t, outer.Close())
+		require.True(t, out.try(key))
+		require.True(t, out.try(key+":2"))
+	})
+}

@@ -114,6 +114,9 @@ type Verdict struct {
 	Locks bool
 	// MayBegin is true if the statement may leave a transaction open.
 	MayBegin bool
+	// Rebinds is true if the same text may mean something else to a server
+	// that prepares it after the statement.
+	Rebinds bool
 }
 
 // Class is what an error means for a lock.

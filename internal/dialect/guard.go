@@ -15,7 +15,24 @@ func (mysqlDialect) Guard(query string, args []driver.NamedValue, held []Name) V
 		return c.MayReleaseName(n.text, args)
 	})
 	v.MayBegin = v.MayLock || mayBegin(query) || containsFold(query, "autocommit")
+	v.Rebinds = rebinds(query)
 	return v
+}
+
+// rebinds tells whether the text is a USE or a SET, or has one after a semicolon.
+func rebinds(query string) bool {
+	for part := range strings.SplitSeq(query, ";") {
+		part = strings.TrimSpace(part)
+		for strings.HasPrefix(part, "/*") {
+			_, rest, _ := strings.Cut(part, "*/")
+			part = strings.TrimSpace(rest)
+		}
+		if len(part) > 3 && strings.ContainsAny(part[3:4], " \t\r\n/`") &&
+			(strings.EqualFold(part[:3], "use") || strings.EqualFold(part[:3], "set")) {
+			return true
+		}
+	}
+	return false
 }
 
 func (postgresDialect) Guard(query string, args []driver.NamedValue, held []Name) Verdict {
