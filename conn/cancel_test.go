@@ -50,6 +50,7 @@ func dying(s *dbtest.Server, c cancelCase, bare outcome) outcome {
 
 func TestACancelledContextDoesToACallWhatItDoesOnTheBareDriver(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		for _, c := range cancelCases(s) {
 			for _, p := range []phase{before, during, after} {
 				t.Run(c.name+"/"+string(p), func(t *testing.T) {

@@ -43,6 +43,7 @@ func TestTheDatabaseCanBeClosedWhileALocksSessionIsInTheUsersHands(t *testing.T)
 
 func TestTheDatabaseCanBeClosedWhileACallIsCutOff(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		for name, openIt := range map[string]func(t *testing.T, dsn string) *sql.DB{
 			"dialled by lockdb": func(t *testing.T, dsn string) *sql.DB { return openDSN(t, dsn, busy) },
 			"dialled by others": func(t *testing.T, dsn string) *sql.DB { return openForeign(t, s, dsn, busy) },

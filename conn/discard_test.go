@@ -146,6 +146,7 @@ func lockSession(t *testing.T, s *dbtest.Server, db *sql.DB, lk *lockctx.Lock) i
 
 func TestADiscardedSessionIsGoneAtTheServerToo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		for _, c := range discardCases {
 			t.Run(c.name, func(t *testing.T) {
 				view := s.CreateDatabase(t)

@@ -88,6 +88,7 @@ func TestBehindAnInterceptorEveryValueTravelsAsWithoutOne(t *testing.T) {
 
 func TestBehindAnInterceptorLocksKeepTheirPromises(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		_, err := view.Open(t).Exec("CREATE TABLE counter (n int)")
 		require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 func TestLoadDataLocalRunsAsOnTheBareDriver(t *testing.T) {
 	for _, k := range []dbtest.Kind{dbtest.MySQL, dbtest.MariaDB} {
 		t.Run(string(k), func(t *testing.T) {
+			t.Parallel()
 			s := dbtest.Private(t, k, "local_infile=1")
 			_, err := s.Open(t).Exec("CREATE TABLE loaded (a int, b varchar(100))")
 			require.NoError(t, err)

@@ -65,6 +65,7 @@ func walk(rows *sql.Rows, err error, between func(step int)) (seen []string) {
 
 func TestUnderALockResultSetsFollowEachOtherAlsoWhenTheyWereReadAhead(t *testing.T) {
 	eachMySQL(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		bare := view.Open(t)
 		for _, ddl := range []string{

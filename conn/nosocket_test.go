@@ -44,6 +44,7 @@ func openForeign(t *testing.T, s *dbtest.Server, dsn string, opts ...driver.Opti
 
 func TestOverAForeignConnectorLocksKeepTheirPromises(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		_, err := view.Open(t).Exec("CREATE TABLE counter (n int)")
 		require.NoError(t, err)
@@ -53,6 +54,7 @@ func TestOverAForeignConnectorLocksKeepTheirPromises(t *testing.T) {
 
 func TestOverAForeignConnectorThePingsTellOfALoss(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		const ttl, interval, slack = 2 * time.Second, 2 * time.Second / 3, 500 * time.Millisecond
 		db := openForeign(t, s, s.DSN(), driver.WithTTL(ttl))
 		for name, occupy := range map[string]func(t *testing.T, lk *lockctx.Lock) (done func()){
@@ -89,6 +91,7 @@ func TestOverAForeignConnectorThePingsTellOfALoss(t *testing.T) {
 
 func TestOverAForeignConnectorACutIsALossBeforeTheServerGrantsTheLockToAnother(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		const ttl = 2 * time.Second
 		for name, occupy := range map[string]func(t *testing.T, db *sql.DB, lk *lockctx.Lock){
 			"idle": func(*testing.T, *sql.DB, *lockctx.Lock) {},
