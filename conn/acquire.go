@@ -112,7 +112,14 @@ func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (
 		wait, cancel = context.WithTimeoutCause(ctx, max(req.Timeout, req.Timeout+dialGrace), errTimeout) // the sum may overflow
 		defer cancel()
 	}
+	tried := false
+	defer func() {
+		if !tried {
+			k.giveUp(r, nil)
+		}
+	}()
 	s, granted, err := k.try(wait, r.name, req)
+	tried = true
 	switch {
 	case err != nil:
 		k.giveUp(r, nil)
@@ -227,7 +234,13 @@ func (k *Keeper) emptyLockTable(s *session) {
 // the connection given up.
 func (k *Keeper) ask(ctx context.Context, s *session, statement func(context.Context) (bool, error)) (yes, dead bool, err error) {
 	_ = s.io.lock(context.Background())
-	defer s.io.unlock()
+	returned := false
+	defer func() {
+		if !returned {
+			s.lose(errUnwound)
+		}
+		s.io.unlock()
+	}()
 	defer s.bound(k.answerBound())()
 	if ctx.Done() != nil {
 		turn := s.bounded.now()
@@ -246,6 +259,7 @@ func (k *Keeper) ask(ctx context.Context, s *session, statement func(context.Con
 			yes, dead = false, true
 		}
 	}
+	returned = true
 	return yes, dead, err
 }
 

@@ -175,7 +175,10 @@ func (l *Lock) Conn(ctx context.Context) (*sql.Conn, error) {
 func (l *Lock) Close() error { return l.shut(ErrReleased) }
 
 func (l *Lock) shut(reason error) error {
-	l.once.Do(func() { l.closeErr = l.release(reason) })
+	l.once.Do(func() {
+		l.closeErr = fault(l.key, "", ErrLost, errUnwound) // unless it returns
+		l.closeErr = l.release(reason)
+	})
 	return l.closeErr
 }
 
@@ -213,6 +216,8 @@ func (l *Lock) release(reason error) error {
 	if !s.io.lockWithin(patience) {
 		return l.finish(s, gone, fmt.Errorf("a statement was still running after %v: its session was closed, and the lock with it", patience))
 	}
+	returned := false
+	defer s.unwind(&returned)
 	stop := s.bound(cleanupBound)
 	var note error
 	switch {
@@ -225,6 +230,7 @@ func (l *Lock) release(reason error) error {
 	l.endNested(gone) // whose contexts end with l's: they must not do so unsaid
 	l.ctx.endWith(gone)
 	stop()
+	returned = true
 	if s.dead() {
 		s.io.unlock()
 		s.lose(errPeerClosed)

@@ -29,6 +29,8 @@ func (l *Lock) leaveNest(gone error) error {
 		s.io.unlock()
 		return l.Err()
 	}
+	returned := false
+	defer s.unwind(&returned)
 	stop := s.bound(cleanupBound)
 	var note error
 	if s.endWork(l, gone) {
@@ -39,6 +41,7 @@ func (l *Lock) leaveNest(gone error) error {
 	l.ctx.endWith(gone)
 	err := l.giveBackNested()
 	stop()
+	returned = true
 	s.io.unlock()
 	if err != nil {
 		s.lose(err)

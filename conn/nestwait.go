@@ -105,8 +105,11 @@ func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err erro
 		}
 		return false, nil
 	}
+	returned := false
+	defer s.unwind(&returned)
 	inTx := s.inTx()
 	if s.rows != nil && !s.rows.readAhead(l.keeper.opts.BusyTimeout) {
+		returned = true
 		s.io.unlock()
 		return false, fault(l.key, "a result set too large to be read ahead is open on the lock's session: close it first", ErrBusy)
 	}
@@ -130,6 +133,7 @@ func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err erro
 		}
 	}
 	stop()
+	returned = true
 	s.io.unlock()
 	if dead {
 		s.lose(err)

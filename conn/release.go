@@ -34,6 +34,15 @@ func (k *Keeper) release(l *Lock) error {
 	k.locksHeld.Add(-1)
 	s.leave(l)
 
+	returned := false
+	defer s.unwind(&returned)
+	defer func() {
+		if !returned {
+			l.to(stateLost, fault(l.key, "", ErrLost, errUnwound))
+			l.tellEnd()
+			k.giveUp(r, nil)
+		}
+	}()
 	var err error
 	if w == nil {
 		if !l.xact && (!s.unlocked || s.mustScrub()) {
@@ -44,6 +53,7 @@ func (k *Keeper) release(l *Lock) error {
 			s.closeLate()
 		}
 	}
+	returned = true
 	s.io.unlock()
 	if err != nil {
 		err = fault(l.key, "", ErrLost, err)

@@ -87,6 +87,8 @@ func (r *rows) under(fn func() error) error {
 		defer s.io.unlock()
 		return r.dead
 	}
+	returned := false
+	defer s.unwind(&returned)
 	err := fn()
 	if err != nil && !errors.Is(err, io.EOF) && s.keeper.dialect.Classify(err) != dialect.ClassServer {
 		// Only a closed Rows lets go-sql-driver tell whether its connection
@@ -98,6 +100,7 @@ func (r *rows) under(fn func() error) error {
 		}
 		r.err = err
 	}
+	returned = true
 	s.io.unlock()
 	return err
 }
@@ -193,14 +196,17 @@ func (r *rows) NextResultSet() error {
 // Close closes the result set and lets the next statement through.
 func (r *rows) Close() error {
 	s := r.sess
+	defer r.sc.gate().leave()
 	_ = s.io.lock(context.Background())
+	returned := false
+	defer s.unwind(&returned)
 	err := r.closeInner()
+	returned = true
 	dead := s.rows == nil && r.sc.lock.Err() == nil && s.dead()
 	s.io.unlock()
 	if dead {
 		s.lose(s.whyClosed(r.ended(), err))
 	}
-	r.sc.gate().leave()
 	return err
 }
 

@@ -45,11 +45,15 @@ func (sc scope) run(ctx context.Context, what string, keep bool, fn func(context
 		}
 		return err
 	}
+	stays := false
+	defer func() {
+		if !stays {
+			g.leave()
+		}
+	}()
 	err = sc.call(ctx, fn)
-	if err == nil && keep {
+	if stays = err == nil && keep; stays {
 		g.occupy()
-	} else {
-		g.leave()
 	}
 	return err
 }
@@ -72,7 +76,10 @@ func (sc scope) call(ctx context.Context, fn func(context.Context, *session) err
 	if s.rows == nil {
 		s.closeLate()
 	}
+	returned := false
+	defer s.unwind(&returned)
 	dead, err := s.do(ctx, func(ctx context.Context) error { return fn(ctx, s) })
+	returned = true
 	if dead { // under io, so that the socket watch does not come first, who knows less
 		s.lose(s.whyClosed(ctx.Err(), err))
 	}
