@@ -144,7 +144,7 @@ func lockSession(t *testing.T, s *dbtest.Server, db *sql.DB, lk *lockctx.Lock) i
 	return sessionID(t, s, c)
 }
 
-func TestADiscardedSessionIsGoneAtTheServerToo(t *testing.T) {
+func TestC68_ADiscardedSessionIsGoneAtTheServerToo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		for _, c := range discardCases {

@@ -200,7 +200,7 @@ var foreignAnswers = map[string]func(call string) error{
 	},
 }
 
-func TestAForeignDriverGetsTheSameCallsAndDatabaseSQLTheSameAnswers(t *testing.T) {
+func TestC65_AForeignDriverGetsTheSameCallsAndDatabaseSQLTheSameAnswers(t *testing.T) {
 	for interfaces, wrap := range fakeConns {
 		for answers, fail := range foreignAnswers {
 			for name, use := range foreignCases {

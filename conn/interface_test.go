@@ -70,7 +70,7 @@ func pgxClaims(scanRows string) []claim {
 	}
 }
 
-func TestEachTypeClaimsTheInterfacesOfTheInnerDriversAndNoOthers(t *testing.T) {
+func TestC65_EachTypeClaimsTheInterfacesOfTheInnerDriversAndNoOthers(t *testing.T) {
 	const mysql, pgx, ours = "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5/stdlib", "github.com/lockdb/lockdb/conn"
 	c := newTypeChecker(t, mysql, pgx, ours)
 	optional := map[string]*types.Interface{"Closer": interfaces(c.compiled("io"))["Closer"]}

@@ -63,7 +63,7 @@ func walk(rows *sql.Rows, err error, between func(step int)) (seen []string) {
 	}
 }
 
-func TestUnderALockResultSetsFollowEachOtherAlsoWhenTheyWereReadAhead(t *testing.T) {
+func TestC65_UnderALockResultSetsFollowEachOtherAlsoWhenTheyWereReadAhead(t *testing.T) {
 	eachMySQL(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view := s.CreateDatabase(t)

@@ -65,7 +65,7 @@ func rawID(t *testing.T, s *dbtest.Server, c *sql.Conn) (id int64) {
 	return id
 }
 
-func TestRawGivesTheDriversOwnConnection(t *testing.T) {
+func TestC66_RawGivesTheDriversOwnConnection(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		ctx := testCtx(t)
 		db := open(t, s)
@@ -88,7 +88,7 @@ func TestRawGivesTheDriversOwnConnection(t *testing.T) {
 	})
 }
 
-func TestRawOfALocksConnGivesTheLocksSession(t *testing.T) {
+func TestC66_RawOfALocksConnGivesTheLocksSession(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		ctx := testCtx(t)
 		db := open(t, s, driver.WithBusyTimeout(100*time.Millisecond))
@@ -140,7 +140,7 @@ func TestALockCanBeClosedWhileItsSessionIsInTheUsersHands(t *testing.T) {
 	})
 }
 
-func TestCopyFromRunsWhereTheStatementsRun(t *testing.T) {
+func TestC66_CopyFromRunsWhereTheStatementsRun(t *testing.T) {
 	s := dbtest.Shared(t, dbtest.Postgres).CreateDatabase(t)
 	ctx := testCtx(t)
 	_, err := s.Open(t).Exec("CREATE TABLE copied (a int)")

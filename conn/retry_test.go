@@ -18,7 +18,7 @@ import (
 // database/sql runs a statement again, elsewhere, whose error is
 // driver.ErrBadConn. Of a lock, the second session would wait for the first.
 
-func TestALockStatementThatTheDriverCallsBadIsNotRunAgainAndItsLockIsNotLeftBehind(t *testing.T) {
+func TestC67_ALockStatementThatTheDriverCallsBadIsNotRunAgainAndItsLockIsNotLeftBehind(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		view, key := s.CreateDatabase(t), dbtest.Key(t)
 		f := &faulty{match: asksFor(t, s, key), instead: sqldriver.ErrBadConn}
@@ -52,7 +52,7 @@ func TestALockStatementThatTheDriverCallsBadIsNotRunAgainAndItsLockIsNotLeftBehi
 	})
 }
 
-func TestAWaitThatTheDriverCallsBadIsOverWithinTheTimeAskedFor(t *testing.T) {
+func TestC67_AWaitThatTheDriverCallsBadIsOverWithinTheTimeAskedFor(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		key := dbtest.Key(t)
@@ -150,7 +150,7 @@ func lockedCases(s *dbtest.Server) []lockedCase {
 	}
 }
 
-func TestAStatementUnderALockThatTheDriverCallsBadIsNotRunAgain(t *testing.T) {
+func TestC67_AStatementUnderALockThatTheDriverCallsBadIsNotRunAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		view := s.CreateDatabase(t)
 		_, err := view.Open(t).Exec("CREATE TABLE once (a int)")

@@ -158,7 +158,7 @@ func dsns(s *dbtest.Server) map[string]string {
 	}
 }
 
-func TestEveryValueTravelsAsOnTheBareDriver(t *testing.T) {
+func TestC65_EveryValueTravelsAsOnTheBareDriver(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		for name, dsn := range dsns(s) {
 			t.Run(name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestEveryValueTravelsAsOnTheBareDriver(t *testing.T) {
 	})
 }
 
-func TestEveryValueTravelsInATransactionAsOnTheBareDriver(t *testing.T) {
+func TestC65_EveryValueTravelsInATransactionAsOnTheBareDriver(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		bare, db := s.Open(t), open(t, s)
 		lk := acquire(t, db)

@@ -13,7 +13,7 @@ import (
 	"github.com/lockdb/lockdb/lockctx"
 )
 
-func TestInTxThroughATransactionPoolerLosesNoUpdate(t *testing.T) {
+func TestC45_InTxThroughATransactionPoolerLosesNoUpdate(t *testing.T) {
 	s := dbtest.Shared(t, dbtest.PgBouncer)
 	table, key := counter(t, s.Open(t)), dbtest.Key(t)
 	var wg sync.WaitGroup
@@ -36,7 +36,7 @@ func TestInTxThroughATransactionPoolerLosesNoUpdate(t *testing.T) {
 	require.Equal(t, 1000, n)
 }
 
-func TestInTxThroughATransactionPoolerRefusesStaleSnapshots(t *testing.T) {
+func TestC45_InTxThroughATransactionPoolerRefusesStaleSnapshots(t *testing.T) {
 	s := dbtest.Shared(t, dbtest.PgBouncer)
 	db, key := open(t, s), dbtest.Key(t)
 	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
@@ -46,7 +46,7 @@ func TestInTxThroughATransactionPoolerRefusesStaleSnapshots(t *testing.T) {
 	}
 }
 
-func TestInTxThroughATransactionPoolerReleasesOnErrorAndTimesOut(t *testing.T) {
+func TestC45_InTxThroughATransactionPoolerReleasesOnErrorAndTimesOut(t *testing.T) {
 	s := dbtest.Shared(t, dbtest.PgBouncer)
 	db, other, key := open(t, s), open(t, s), dbtest.Key(t)
 	table := counter(t, s.Open(t))
