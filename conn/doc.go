@@ -9,7 +9,7 @@
 //     keepalive.go). A result set open on it is a rows (rows.go, readahead.go).
 //   - Lock is a held lock: its states, its context, its gate (lock.go,
 //     context.go, gate.go, run.go).
-//   - Keeper is one per *sql.DB: it opens sessions (pool.go), queues who waits
+//   - Keeper is one per *sql.DB: it opens sessions (dial.go, pool.go), queues who waits
 //     (room.go, acquire.go, contend.go) and releases (release.go). What a
 //     server is, and whether its locks exclude, it learns before it trusts them
 //     (truth.go, selftest.go), and asks again with every ping (proof.go).

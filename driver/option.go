@@ -74,7 +74,8 @@ func WithRawLocks(m RawMode) Option { return func(s *settings) { s.RawLocks = m 
 // WithMaxSessions limits the sessions that are kept for locks, beside the pool of
 // the *sql.DB. 0, the default, is no limit; a negative number is an error. When
 // all are in use, Acquire waits for one of them as for a lock, and TryAcquire
-// returns ErrNotAcquired.
+// returns ErrNotAcquired. The connection that is opened for a moment to test
+// whether a server's locks exclude counts too; with a limit of 1 there is none.
 // DSN: lockdb_max_sessions=0.
 func WithMaxSessions(n int) Option { return func(s *settings) { s.MaxSessions = n } }
 

@@ -83,6 +83,29 @@ func TestC45_APoolerThatDoesNotShowIsFound(t *testing.T) {
 	})
 }
 
+func TestC45_InTxLosesNoUpdateThroughAPoolerThatDoesNotShow(t *testing.T) {
+	s := dbtest.Shared(t, dbtest.Postgres)
+	table, key := counter(t, s.Open(t)), dbtest.Key(t)
+	var wg sync.WaitGroup
+	for range 2 {
+		db := openPooled(t, s, func(bool) bool { return true })
+		for range 10 {
+			wg.Go(func() {
+				for range 10 {
+					if err := lockctx.InTx(testCtx(t), db, key, nil, raise(table)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	var n int
+	require.NoError(t, s.Open(t).QueryRow("SELECT n FROM "+table).Scan(&n))
+	require.Equal(t, 200, n)
+}
+
 func TestC46_APoolerThatStaysUntilACommitIsFound(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		requireUnsupported(t, openPooled(t, s, func(afterTx bool) bool { return afterTx }), "pooler or proxy", "directly")

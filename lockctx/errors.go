@@ -39,7 +39,9 @@ var (
 	ErrBusy = conn.ErrBusy
 
 	// ErrUnsupported occurs where session locks would not exclude (a pooler in
-	// transaction mode, a standby), when an option does not fit the server,
+	// transaction mode, a replica, a Galera cluster, a server that grants a lock
+	// twice), for a second lock on a session of a server so old that it drops
+	// the first, when an option does not fit the server,
 	// and when a statement under a lock's context would drop the lock. The
 	// message says what to do instead. The state of locks is unchanged.
 	ErrUnsupported = conn.ErrUnsupported
