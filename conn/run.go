@@ -178,8 +178,11 @@ func (sc scope) guard(query string, args []driver.NamedValue) error {
 	if v.Rebinds {
 		l.sess.unshare()
 	}
-	if v.MayLock || v.MayBegin {
-		s := l.sess
+	s := l.sess
+	if v.Autocommit {
+		s.noAutocommit.Store(true)
+	}
+	if v.MayBegin = v.MayBegin || s.noAutocommit.Load(); v.MayLock || v.MayBegin {
 		s.mu.Lock()
 		s.scrub.locks = s.scrub.locks || v.MayLock
 		s.scrub.tx = s.scrub.tx || v.MayBegin

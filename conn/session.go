@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
@@ -25,9 +26,11 @@ type session struct {
 	phys
 	keeper *Keeper
 	server dialect.Server
-	sock   net.Conn      // nil if the connection was dialled by others
-	watch  *sock.Watcher // nil where there is none
-	gone   chan struct{} // closed when the driver's connection is
+	// noAutocommit: every statement may leave a transaction open.
+	noAutocommit atomic.Bool
+	sock         net.Conn      // nil if the connection was dialled by others
+	watch        *sock.Watcher // nil where there is none
+	gone         chan struct{} // closed when the driver's connection is
 
 	// io is held around every call into the inner driver. It also guards what
 	// follows: the transaction and the result set that are open.
@@ -83,6 +86,7 @@ func (k *Keeper) dial(ctx context.Context) (*session, error) {
 		_ = dc.Close()
 		return nil, err
 	}
+	s.noAutocommit.Store(s.server.NoAutocommit)
 	k.count.dialled.Add(1)
 	k.checker.CompareAndSwap(nil, &s.phys)
 	s.mu.Lock()

@@ -210,7 +210,8 @@ func (s *session) endWork(l *Lock, reason error) (openTx bool) {
 	s.scrub.tx, s.scrub.raw = false, false
 	s.mu.Unlock()
 	if s.pg != nil && !s.pg.IsClosed() {
-		leftover = s.pg.PgConn().TxStatus() != 'I'
+		leftover = s.pg.PgConn().TxStatus() != 'I' // it knows
+		openTx = openTx || leftover
 	}
 	if leftover {
 		_, _ = s.do(context.Background(), func(ctx context.Context) error {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -150,4 +151,31 @@ func inTx(ctx context.Context, db *sql.DB, fn func(*sql.Tx) error) error {
 		return fmt.Errorf("rolled back: %w", errors.Join(err, tx.Rollback()))
 	}
 	return tx.Commit()
+}
+
+// Where nothing commits by itself, every statement may leave a transaction.
+func TestC09_WhatAStatementLeftUncommittedIsRolledBackBeforeTheRelease(t *testing.T) {
+	for _, k := range []dbtest.Kind{dbtest.MySQL, dbtest.MariaDB} {
+		t.Run(string(k), func(t *testing.T) {
+			view, tab := newTable(t, dbtest.Shared(t, k))
+			db, key := openDSN(t, withParam(view, view.DSN(), "autocommit=0", "")), dbtest.Key(t)
+			tab.mustInsert(context.Background(), tab.bare, 1)
+			lk := acquire(t, db, key)
+			require.NoError(t, increment(lk.Context(), db, 1))
+			require.NoError(t, lk.Close())
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			_, err := tab.bare.ExecContext(ctx, "UPDATE t SET v = 7 WHERE id = 1")
+			require.NoError(t, err)
+			lk = acquire(t, db, key)
+			var v int
+			require.NoError(t, db.QueryRowContext(lk.Context(), "SELECT v FROM t WHERE id = 1").Scan(&v))
+			require.Equal(t, 7, v, "the session saw an old snapshot, or its own change")
+			require.NoError(t, increment(lk.Context(), db, 1))
+			_, err = db.ExecContext(lk.Context(), "COMMIT")
+			require.NoError(t, err)
+			require.NoError(t, lk.Close())
+			require.Equal(t, 8, tab.value(1))
+		})
+	}
 }

@@ -85,6 +85,9 @@ type Server struct {
 	Identity string
 	// OneLock is true if a second GET_LOCK on a session drops the first.
 	OneLock bool
+	// NoAutocommit is true if the session commits no statement by itself: each
+	// may leave a transaction open.
+	NoAutocommit bool
 	// TellsRole is true if the server says whether it is a replica.
 	TellsRole bool
 	// Owner is the best that the server is known to say of who holds a lock:
@@ -114,6 +117,9 @@ type Verdict struct {
 	Locks bool
 	// MayBegin is true if the statement may leave a transaction open.
 	MayBegin bool
+	// Autocommit is true if the statement may switch it: from then on every
+	// statement may leave a transaction open.
+	Autocommit bool
 	// Rebinds is true if the same text may mean something else to a server
 	// that prepares it after the statement.
 	Rebinds bool

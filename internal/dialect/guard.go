@@ -14,7 +14,8 @@ func (mysqlDialect) Guard(query string, args []driver.NamedValue, held []Name) V
 	v := guard(sqlscan.MySQL, query, "RELEASE_ALL_LOCKS", held, func(c sqlscan.Call, n Name) bool {
 		return c.MayReleaseName(n.text, args)
 	})
-	v.MayBegin = v.MayLock || mayBegin(query) || containsFold(query, "autocommit")
+	v.Autocommit = containsFold(query, "autocommit")
+	v.MayBegin = v.MayLock || mayBegin(query) || v.Autocommit
 	v.Rebinds = rebinds(query)
 	return v
 }

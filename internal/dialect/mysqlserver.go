@@ -24,7 +24,7 @@ func (mysqlDialect) Open(ctx context.Context, q Querier, ttl time.Duration) (Ser
 			return Server{}, fmt.Errorf("set %s: %w", variable, err)
 		}
 	}
-	row, err := q.QuerySimple(ctx, "SELECT CONNECTION_ID(), VERSION(), "+mysqlRole+", @@hostname, @@port")
+	row, err := q.QuerySimple(ctx, "SELECT CONNECTION_ID(), VERSION(), "+mysqlRole+", @@hostname, @@port, @@autocommit")
 	if err != nil && mysqlAnswered(err) { // it lacks one of the variables
 		row, err = q.QuerySimple(ctx, "SELECT CONNECTION_ID(), VERSION()")
 	}
@@ -40,7 +40,8 @@ func (mysqlDialect) Open(ctx context.Context, q Querier, ttl time.Duration) (Ser
 	}
 	s := Server{SessionID: id, Version: text(row[1])}
 	s.Identity, s.OneLock = s.Version, mysqlOneLock(s.Version)
-	if len(row) == 6 {
+	if len(row) == 7 {
+		s.NoAutocommit = !on(row[6])
 		s.TellsRole = true
 		s.Identity = fmt.Sprint(s.Version, " at ", row[4], ":", row[5])
 		s.Unsupported = mysqlReplica(row[2:4])
