@@ -258,7 +258,14 @@ func (k *Keeper) lookWhile(ctx context.Context, r *room, s *session) {
 // look asks the server who holds the lock, for the errors of those who wait.
 func (k *Keeper) look(r *room, s *session) {
 	_ = s.io.lock(context.Background())
-	if s.inTx() { // the question would take part in the user's transaction
+	k.lookAt(r, s)
+}
+
+// lookAt is look for one who has the session's io, which it ends.
+func (k *Keeper) lookAt(r *room, s *session) {
+	// The question would take part in the user's transaction, or meet the
+	// answer to another.
+	if s.inTx() || s.rows != nil && !s.rows.readAhead(k.opts.BusyTimeout) {
 		s.io.unlock()
 		return
 	}

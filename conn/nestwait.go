@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -27,20 +26,41 @@ func (k *Keeper) nestAt(ctx context.Context, l *Lock, req Request) error {
 		first, cancel = context.WithTimeout(ctx, req.Timeout)
 		defer cancel()
 	}
-	granted, err := l.askNested(first, false)
 	w := &waiter{key: l.key, parent: ctx, since: time.Now()}
-	explain := func(err error, seen string) error {
-		return k.explain(ctx, &room{name: l.name, seen: cmp.Or(l.beside(), seen)}, w, err)
+	r := &room{name: l.name} // nobody's but this wait's
+	explain := func(err error) error {
+		if beside := l.beside(); beside != "" {
+			k.mu.Lock()
+			r.seen = beside
+			k.mu.Unlock()
+		}
+		return k.explain(ctx, r, w, err)
 	}
+	granted, err := l.askNested(first, 0)
 	if !granted && err == nil && !req.Try {
 		defer k.nests(w, l.name)()
 		req.outcome.waits()
 	}
+	var looked time.Time
+	until, bounded := first.Deadline()
 	for !granted && err == nil && !req.Try {
 		done := make(chan struct{})
+		slice := nestSlice
+		if bounded { // what is left of it when the wait is over keeps others from the session
+			slice = max(time.Millisecond, min(slice, time.Until(until)))
+		}
+		look := time.Since(looked) > nestSlice
+		if look {
+			looked = time.Now()
+		}
 		if !k.spawn(func() {
 			defer close(done)
-			granted, err = l.askNested(ctx, true)
+			if look { // first, since the slice may outlast the wait
+				err = l.lookNested(ctx, r)
+			}
+			if err == nil {
+				granted, err = l.askNested(ctx, slice)
+			}
 		}) {
 			return fault(l.key, "", ErrClosed)
 		}
@@ -59,18 +79,30 @@ func (k *Keeper) nestAt(ctx context.Context, l *Lock, req Request) error {
 				_ = l.Close()
 			}
 		})
-		return explain(why, "")
+		return explain(why)
 	}
 	switch {
 	case err != nil && l.outer.Err() != nil:
 		return l.outer.Err()
 	case err != nil:
-		return explain(err, "")
+		return explain(err)
 	case !granted:
-		r := &room{name: l.name}
-		k.look(r, l.sess)
-		return explain(errTimeout, r.seen)
+		_ = l.lookNested(first, r)
+		return explain(errTimeout)
 	}
+	return nil
+}
+
+// lookNested asks the server who holds the lock, for the error of a wait.
+func (l *Lock) lookNested(ctx context.Context, r *room) error {
+	if err := l.turn(ctx); err != nil {
+		return err
+	}
+	if err := l.outer.check(); err != nil {
+		l.sess.io.unlock()
+		return err
+	}
+	l.keeper.lookAt(r, l.sess)
 	return nil
 }
 
@@ -87,9 +119,10 @@ func (k *Keeper) nests(w *waiter, name dialect.Name) (over func()) {
 }
 
 // askNested asks once on the outer lock's session, and enters what it is
-// granted. In a transaction of PostgreSQL it only tries, with a pause before:
+// granted. Without a slice it does not wait. In a transaction of PostgreSQL it only tries, with a pause before:
 // the end of a wait by timeout would abort the transaction.
-func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err error) {
+func (l *Lock) askNested(ctx context.Context, slice time.Duration) (granted bool, err error) {
+	wait := slice > 0
 	s, d := l.sess, l.keeper.dialect
 	if err := l.turn(ctx); err != nil {
 		return false, err
@@ -120,7 +153,7 @@ func (l *Lock) askNested(ctx context.Context, wait bool) (granted bool, err erro
 	s.bounded.hurry(s.bounded.now(), nestSlice+l.keeper.deadline())
 	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {
 		if blocking {
-			granted, err = d.Wait(ctx, &s.phys, l.name, nestSlice)
+			granted, err = d.Wait(ctx, &s.phys, l.name, slice)
 		} else {
 			granted, err = d.Try(ctx, &s.phys, l.name)
 		}
