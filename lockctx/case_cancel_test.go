@@ -124,6 +124,7 @@ func TestC26_AnAcquireCancelledAtTheMomentOfTheGrantLeavesNoLock(t *testing.T) {
 					out.free(key, 2*time.Second)
 				}
 				t.Logf("granted in %d rounds", granted)
+				require.LessOrEqual(t, stats(t, waiting).SessionsDialled, int64(c26Rounds/10), "giving up costs no connection")
 			})
 		}
 	})
