@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -26,17 +27,20 @@ func limitedUser(t testing.TB, s *dbtest.Server, connections int) string {
 		require.NoError(t, err)
 	}
 	if s.IsMySQL() {
-		run(fmt.Sprintf("CREATE USER %s WITH MAX_USER_CONNECTIONS %d", name, connections))
+		run(fmt.Sprintf("CREATE USER %s IDENTIFIED BY 'secret' WITH MAX_USER_CONNECTIONS %d", name, connections))
 		run(fmt.Sprintf("GRANT ALL ON *.* TO %s", name))
 		t.Cleanup(func() { run("DROP USER " + name) })
 		cfg, err := mysql.ParseDSN(s.DSN())
 		require.NoError(t, err)
-		cfg.User = name
+		cfg.User, cfg.Passwd = name, "secret"
 		return cfg.FormatDSN()
 	}
-	run(fmt.Sprintf("CREATE ROLE %s LOGIN CONNECTION LIMIT %d", name, connections))
+	run(fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD 'secret' CONNECTION LIMIT %d", name, connections))
 	t.Cleanup(func() { run("DROP ROLE " + name) })
-	return strings.Replace(s.DSN(), "postgres@", name+"@", 1)
+	u, err := url.Parse(s.DSN())
+	require.NoError(t, err)
+	u.User = url.UserPassword(name, "secret")
+	return u.String()
 }
 
 // openBare opens the DSN with the bare driver.
