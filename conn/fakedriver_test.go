@@ -56,9 +56,8 @@ func (d *fakeDriver) take() []string {
 // fakeConn has what all connections must have. Its other methods are lent to
 // the types below.
 type fakeConn struct {
-	d     *fakeDriver
-	id    int64
-	wrong bool // IsValid says no
+	d  *fakeDriver
+	id int64
 }
 
 func (c *fakeConn) Prepare(query string) (driver.Stmt, error) {
@@ -156,7 +155,7 @@ func (h fakeLegacy) Query(query string, _ []driver.Value) (driver.Rows, error) {
 
 func (h fakePing) Ping(context.Context) error          { return h.c.d.note("ping") }
 func (h fakeReset) ResetSession(context.Context) error { return h.c.d.note("reset") }
-func (h fakeValidate) IsValid() bool                   { return h.c.d.note("valid") == nil && !h.c.wrong }
+func (h fakeValidate) IsValid() bool                   { return h.c.d.note("valid") == nil }
 
 func (h fakeCheck) CheckNamedValue(v *driver.NamedValue) error {
 	switch v.Value {
