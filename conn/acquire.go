@@ -25,8 +25,9 @@ const (
 	// slice is how long a wait at the server lasts: a blocked
 	// pg_advisory_lock holds a snapshot that CREATE INDEX CONCURRENTLY and
 	// vacuum wait for, and a wait cannot be broken off without closing the
-	// connection.
-	slice = time.Second
+	// connection. It is shorter than PostgreSQL's deadlock_timeout (1 s): who
+	// holds nothing need not take part in its searches. MySQL has whole seconds.
+	slice = 900 * time.Millisecond
 	// grace is how long a call that ought to take one round trip may go on
 	// after the end of the context of who waits for it, before its connection
 	// is given up.

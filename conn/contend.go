@@ -48,7 +48,9 @@ func (k *Keeper) contend(r *room, s *session) {
 		case granted:
 			k.deliver(r, s)
 			return
-		case err == nil:
+		case err == nil || !dead && k.dialect.Classify(err) == dialect.ClassDeadlock:
+			// The session holds nothing, so there is nothing to give up for a
+			// deadlock: who waits just waits on.
 			deaths = 0
 			k.look(r, s)
 		case dead && deaths < 3: // a KILL, a restart: a new session waits on

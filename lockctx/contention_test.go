@@ -151,7 +151,8 @@ func TestTenThousandWaitersOnAHundredKeysAreServedByFewSessions(t *testing.T) {
 			select {
 			case <-done:
 				t.Logf("at most %d lock sessions", most)
-				require.LessOrEqual(t, most, 102)
+				// 100 and 2 idle ones; some that are being closed are still listed.
+				require.LessOrEqual(t, most, 106)
 				return
 			default:
 				most = max(most, sessionsOf(t, s, watch)-1)
