@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
@@ -27,8 +28,12 @@ type rows struct {
 	stuck bool        // the server waits for it to be read: see readAhead
 	//lint:ignore U1000 rows_go127.go uses it
 	inPlace
-	err  error // what Next says once there is nothing left to read ahead
-	dead error // why the result set ended before its owner closed it
+	err error // what Next says once there is nothing left to read ahead
+
+	// Set under io, for good. What they end needs io no more, which others
+	// may have for long: those to whom the session was handed on.
+	dead   atomic.Pointer[error] // why the result set ended before its owner closed it
+	closed atomic.Bool           // the inner Rows is
 }
 
 // drainTime bounds how long the rest of a result set may take to read whose
@@ -79,13 +84,25 @@ func (r *rows) ended() error {
 	return r.call.ended()
 }
 
+// gone returns why the result set ended before its owner closed it, nil if it
+// did not.
+func (r *rows) gone() error {
+	if err := r.dead.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // under runs fn with io held, unless the result set has ended.
 func (r *rows) under(fn func() error) error {
+	if err := r.gone(); err != nil {
+		return err
+	}
 	s := r.sess
 	_ = s.io.lock(context.Background())
-	if r.dead != nil {
-		defer s.io.unlock()
-		return r.dead
+	if err := r.gone(); err != nil {
+		s.io.unlock()
+		return err
 	}
 	returned := false
 	defer s.unwind(&returned)
@@ -197,6 +214,9 @@ func (r *rows) NextResultSet() error {
 func (r *rows) Close() error {
 	s := r.sess
 	defer r.sc.gate().leave()
+	if r.closed.Load() || r.gone() != nil {
+		return nil
+	}
 	_ = s.io.lock(context.Background())
 	returned := false
 	defer s.unwind(&returned)
@@ -230,6 +250,7 @@ func (r *rows) closeInner() (err error) {
 	if r.sess.rows == r {
 		r.sess.rows = nil
 	}
+	r.closed.Store(true)
 	return err
 }
 
@@ -245,6 +266,6 @@ func (r *rows) drain() error {
 
 // shut ends the result set for a reason that its owner learns at the next call.
 func (r *rows) shut(reason error) {
-	r.dead = reason
+	r.dead.Store(&reason)
 	_ = r.closeInner()
 }

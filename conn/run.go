@@ -62,6 +62,9 @@ func (sc scope) run(ctx context.Context, what string, keep bool, fn func(context
 // is already inside.
 func (sc scope) call(ctx context.Context, fn func(context.Context, *session) error) error {
 	s := sc.lock.sess
+	if err := sc.lock.check(); err != nil {
+		return err // at once: the session may be in other hands, for long
+	}
 	if err := s.io.lock(ctx); err != nil {
 		return err
 	}
