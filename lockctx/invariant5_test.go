@@ -97,7 +97,7 @@ func TestI5_AKillUnderALargeResultSetIsToldWithTheNextKeepAlive(t *testing.T) {
 		end := endOf(lk.Context())
 		s.KillSession(t, session)
 		killed := time.Now()
-		require.Less(t, within(t, end, promptly, "the end of the context").Sub(killed), ttl/2)
+		require.Less(t, within(t, end, promptly, "the end of the context").Sub(killed), ttl)
 		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
 	})
 }
