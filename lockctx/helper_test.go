@@ -3,7 +3,9 @@ package lockctx_test
 import (
 	"context"
 	"database/sql"
+	"flag"
 	"log/slog"
+	"runtime"
 	"testing"
 	"time"
 
@@ -16,7 +18,13 @@ import (
 	"github.com/lockdb/lockdb/lockctx"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if runtime.GOMAXPROCS(0) < 3 { // the three servers' turns wait for time to pass more than for a processor
+		_ = flag.Set("test.parallel", "3")
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // open opens a server through lockdb; it is closed at the test's end.
 func open(t testing.TB, s *dbtest.Server, opts ...driver.Option) *sql.DB {

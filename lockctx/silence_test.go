@@ -107,6 +107,7 @@ func TestAWaiterSurvivesASilentNetworkUnderTheSessionThatWaitsForHim(t *testing.
 
 func TestTheRestOfAResultSetWhoseContextHasEndedIsNotWaitedForLong(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s)
 		lk := acquire(t, db, dbtest.Key(t))
 		ctx, cancel := context.WithCancel(lk.Context())

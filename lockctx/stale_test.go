@@ -57,6 +57,7 @@ func TestWhatIsStaleDoesNotWaitForTheNextHoldersStatements(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+				t.Parallel()
 				view := s.CreateDatabase(t)
 				db := open(t, view)
 				lk := acquire(t, db, dbtest.Key(t))
