@@ -18,6 +18,8 @@ import (
 	"github.com/lockdb/lockdb/lockctx"
 )
 
+const stressTTL = 2 * time.Second
+
 // stressTime is how long each server is under stress.
 func stressTime(t *testing.T) time.Duration {
 	if text := os.Getenv("LOCKDB_STRESS"); text != "" {
@@ -88,8 +90,8 @@ func TestStressLosesNoUpdateNoSessionAndNoGoroutine(t *testing.T) {
 		relay := view.Relay(t)
 		st := &stress{t: t, spared: askID(testCtx(t), t, s, tab.bare), seed: seed, view: view, key: dbtest.Key(t)}
 		st.dbs = []*sql.DB{
-			st.open(view.DSN(), driver.WithTTL(2*time.Second)),
-			st.open(relay.DSN(), driver.WithTTL(2*time.Second), driver.WithMaxSessions(4)),
+			st.open(view.DSN(), driver.WithTTL(stressTTL)),
+			st.open(relay.DSN(), driver.WithTTL(stressTTL), driver.WithMaxSessions(4)),
 		}
 		st.dbs[0].SetMaxOpenConns(3)
 		st.rows = 4

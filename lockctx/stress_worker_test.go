@@ -24,6 +24,8 @@ var attempts = []struct {
 	{"InTx", (*stress).inTx},
 	{"by hand", (*stress).byHand},
 	{"closed early", (*stress).closedEarly},
+	{"under all locks", (*stress).underAll},
+	{"nested", (*stress).nested},
 	{singly, (*stress).bySingleStatements},
 }
 
@@ -64,6 +66,30 @@ func (st *stress) closedEarly(ctx context.Context, r *rand.Rand, db *sql.DB, a a
 	}
 	defer wg.Wait()
 	return a.commit(lk.Context(), tx)
+}
+
+// underAll does so with the locks of two rows, in any order.
+func (st *stress) underAll(ctx context.Context, r *rand.Rand, db *sql.DB, a attempt) error {
+	lk, err := lockctx.AcquireAll(ctx, db, []string{st.keyOf(a.row), st.keyOf(r.IntN(st.rows))})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lk.Close() }()
+	tx, err := lk.DB().BeginTx(lk.Context(), nil)
+	if err != nil {
+		return err
+	}
+	return a.commit(lk.Context(), tx)
+}
+
+// nested does so in InTx under the lock, or under that of another row.
+func (st *stress) nested(ctx context.Context, r *rand.Rand, db *sql.DB, a attempt) error {
+	lk, err := lockctx.Acquire(ctx, db, st.keyOf(r.IntN(a.row+1))) // never a later one first
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lk.Close() }()
+	return st.inTx(lk.Context(), r, db, a)
 }
 
 func (st *stress) begin(ctx context.Context, r *rand.Rand, db *sql.DB, row int) (*lockctx.Lock, *sql.Tx, error) {
@@ -162,13 +188,27 @@ func (st *stress) kill(stop <-chan struct{}) {
 	}
 }
 
-// reset breaks the network, and makes it slow at times.
+// reset breaks the network, makes it slow, and silent: for a moment, or for longer than a lock lasts.
 func (st *stress) reset(relay *dbtest.Relay, stop <-chan struct{}) {
 	r := st.rand(-2)
 	for st.pause(r, 200*time.Millisecond, stop) {
 		relay.SetDelay(time.Duration(r.IntN(3)) * time.Millisecond)
-		if r.IntN(2) == 0 {
-			relay.Reset()
+		switch r.IntN(20) {
+		case 0:
+			relay.Cut()
+			st.pause(r, stressTTL*3/2, stop)
+			relay.Heal()
+		case 1:
+			relay.CutReplies()
+			st.pause(r, stressTTL*3/2, stop)
+			relay.Heal()
+		case 2:
+			relay.CutForGood()
+			relay.Heal()
+		default:
+			if r.IntN(2) == 0 {
+				relay.Reset()
+			}
 		}
 	}
 }
