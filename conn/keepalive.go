@@ -116,10 +116,12 @@ func (s *session) keepAlive(left time.Duration) {
 	expiry := time.AfterFunc(left, func() { s.lose(overdue) })
 	defer expiry.Stop()
 	changed := ""
+	s.pinging.Store(true)
 	dead, err := s.do(context.Background(), func(ctx context.Context) (err error) {
 		changed, err = s.proof(ctx)
 		return err
 	})
+	s.pinging.Store(false)
 	s.io.unlock()
 	switch {
 	case dead || err != nil: // a ping answers even in an aborted transaction

@@ -213,7 +213,7 @@ func (l *Lock) release(reason error) error {
 	}
 	l.closeGates(gone)
 	s, patience := l.sess, l.keeper.opts.BusyTimeout
-	if !s.io.lockWithin(patience) {
+	if !s.quiet(patience) {
 		return l.finish(s, gone, fmt.Errorf("a statement was still running after %v: its session was closed, and the lock with it", patience))
 	}
 	returned := false

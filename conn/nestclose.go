@@ -10,7 +10,7 @@ import (
 // leaveNest is Close of a nested lock: the outer one stays.
 func (l *Lock) leaveNest(gone error) error {
 	s, patience := l.sess, l.keeper.opts.BusyTimeout
-	if !s.io.lockWithin(patience) {
+	if !s.quiet(patience) {
 		err := errors.New("a statement was still running at Close of a nested lock: the session was closed")
 		note := fault(l.key, err.Error(), ErrReleased)
 		l.remark(note)

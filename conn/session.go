@@ -26,6 +26,8 @@ type session struct {
 	phys
 	keeper *Keeper
 	server dialect.Server
+	// pinging: io is held by the keep-alive, not by work of the user's.
+	pinging atomic.Bool
 	// noAutocommit: every statement may leave a transaction open.
 	noAutocommit atomic.Bool
 	sock         net.Conn      // nil if the connection was dialled by others
@@ -191,6 +193,12 @@ func (s *session) cut() {
 	case s.pg != nil:
 		_ = s.pg.PgConn().Conn().Close()
 	}
+}
+
+// quiet takes io for the end of a lock: it waits that long for a statement of the
+// user's, and in any case for a keep-alive, whose answer is due.
+func (s *session) quiet(patience time.Duration) bool {
+	return s.io.lockWithin(patience) || s.pinging.Load() && s.io.lockWithin(cleanupBound)
 }
 
 // enter puts a lock into the ledger; false if the session is closed.

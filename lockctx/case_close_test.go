@@ -207,3 +207,22 @@ func TestCloseOfTheDatabaseEndsWaitsAtOnce(t *testing.T) {
 		require.NoError(t, held.Close())
 	})
 }
+
+// A busy timeout of 0 is for the user's own statements: what lockdb itself does on
+// the session is not work under way.
+func TestCloseWaitsForAKeepAliveWhateverTheBusyTimeout(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
+		relay := s.Relay(t)
+		db := openDSN(t, relay.DSN(), driver.WithBusyTimeout(0), driver.WithTTL(time.Second))
+		require.NoError(t, acquire(t, db, dbtest.Key(t)).Close())
+		opened := relay.Accepted()
+		relay.SetDelay(60 * time.Millisecond)
+		for i := range 8 {
+			lk := acquire(t, db, dbtest.Key(t))
+			time.Sleep(300*time.Millisecond + time.Duration(i)*20*time.Millisecond) // a ping is likely under way
+			require.NoError(t, lk.Close())
+		}
+		require.LessOrEqual(t, relay.Accepted()-opened, int64(1))
+	})
+}
