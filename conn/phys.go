@@ -118,6 +118,56 @@ func (p *phys) Exec(ctx context.Context, query string) error {
 	return err
 }
 
+// Run implements dialect.Querier.
+func (p *phys) Run(ctx context.Context, query string, args ...driver.NamedValue) (lastInsertID, affected int64, err error) {
+	res, err := p.exec(ctx, query, args)
+	if errors.Is(err, driver.ErrSkip) {
+		return 0, 0, errors.New("lockdb: the inner driver has no ExecerContext that takes such a statement")
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	if p.pg == nil {
+		if lastInsertID, err = res.LastInsertId(); err != nil {
+			lastInsertID = 0 // a driver that has none, as lib/pq
+		}
+	}
+	affected, err = res.RowsAffected()
+	return lastInsertID, affected, err
+}
+
+// QueryAll implements dialect.Querier.
+func (p *phys) QueryAll(ctx context.Context, query string, args ...driver.NamedValue) (all [][]driver.Value, err error) {
+	err = p.each(ctx, query, args, func(row []driver.Value) bool {
+		all = append(all, row)
+		return true
+	})
+	return all, err
+}
+
+// QueryScript implements dialect.Querier. database/sql's interface gives only
+// the first statement's result.
+func (p *phys) QueryScript(ctx context.Context, script string) ([]driver.Value, error) {
+	if p.pg == nil {
+		return nil, errors.New("lockdb: the inner driver is not pgx, whose connection takes scripts")
+	}
+	results, err := p.pg.PgConn().Exec(ctx, script).ReadAll()
+	if err != nil || len(results) == 0 {
+		return nil, err
+	}
+	last := results[len(results)-1]
+	if last.Err != nil || len(last.Rows) == 0 {
+		return nil, last.Err
+	}
+	row := make([]driver.Value, len(last.Rows[0]))
+	for i, v := range last.Rows[0] {
+		if v != nil {
+			row[i] = string(v)
+		}
+	}
+	return row, nil
+}
+
 // HandshakePID implements dialect.Querier.
 func (p *phys) HandshakePID() uint32 {
 	if p.pg == nil {

@@ -24,6 +24,15 @@ type Querier interface {
 	// Exec runs a text that may hold several statements where the server
 	// takes them in one message.
 	Exec(ctx context.Context, query string) error
+	// Run runs one statement and returns the driver's LastInsertId, where it has
+	// one, and how many rows it affected.
+	Run(ctx context.Context, query string, args ...driver.NamedValue) (lastInsertID, affected int64, err error)
+	// QueryAll returns all rows.
+	QueryAll(ctx context.Context, query string, args ...driver.NamedValue) ([][]driver.Value, error)
+	// QueryScript runs several statements as one message, for a PostgreSQL server of
+	// which HandshakePID is known, and returns the first row of the last one's
+	// result, each value as text, or nil if there is none.
+	QueryScript(ctx context.Context, script string) ([]driver.Value, error)
 	// HandshakePID is the process id that a PostgreSQL server gave at the
 	// handshake, 0 if it cannot be known.
 	HandshakePID() uint32
@@ -68,6 +77,9 @@ type Dialect interface {
 	Guard(query string, args []driver.NamedValue, held []Name) Verdict
 	// Classify tells what an error of the server means.
 	Classify(err error) Class
+	// Leases speaks the SQL of a table of leases: table, or schema.table, which
+	// is an identifier that needs no quotes.
+	Leases(table string) Leases
 }
 
 // Server is what a session's server said of itself.

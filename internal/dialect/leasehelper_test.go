@@ -1,0 +1,143 @@
+package dialect_test
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockdb/lockdb/internal/dbtest"
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// table is a table of leases on a server, and how to come to it.
+type table struct {
+	*dbtest.Server
+	dialect.Leases
+	d   dialect.Dialect
+	dsn string
+}
+
+// eachTable runs fn on all servers, and through PgBouncer, each with an empty table in a fresh database.
+func eachTable(t *testing.T, fn func(t *testing.T, tab *table)) {
+	t.Helper()
+	eachServer(t, func(t *testing.T, s *dbtest.Server) { fn(t, newTable(t, s.CreateDatabase(t))) })
+}
+
+func eachServer(t *testing.T, fn func(t *testing.T, s *dbtest.Server)) {
+	t.Helper()
+	kinds, err := dbtest.Selected()
+	require.NoError(t, err)
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) { fn(t, dbtest.Shared(t, kind)) })
+	}
+}
+
+func dialectOf(s *dbtest.Server) dialect.Dialect {
+	if s.IsMySQL() {
+		return dialect.MySQL
+	}
+	return dialect.Postgres
+}
+
+func newTable(t *testing.T, s *dbtest.Server) *table {
+	t.Helper()
+	tab := &table{Server: s, d: dialectOf(s), dsn: s.DSN()}
+	q := tab.bare(t)
+	leases := tab.d.Leases("lockdb_lease")
+	require.NoError(t, leases.Create(t.Context(), q))
+	found, err := leases.Find(t.Context(), q)
+	require.NoError(t, err)
+	tab.Leases = found
+	return tab
+}
+
+// bare is a session as a user has it.
+func (tab *table) bare(t testing.TB) *querier { return session(t, tab.Driver(), tab.dsn) }
+
+// member is a session for lease statements, with what it needs for them.
+type member struct {
+	*querier
+	*table
+	s dialect.LeaseServer
+}
+
+func (tab *table) member(t testing.TB) *member {
+	t.Helper()
+	q := tab.bare(t)
+	s, err := tab.Setup(t.Context(), q, time.Minute)
+	require.NoError(t, err)
+	return &member{q, tab, s}
+}
+
+// claim claims, and again where others interfered, as the statements allow.
+func (m *member) claim(ctx context.Context, l dialect.Lease, c dialect.Companion) (g dialect.Grant, err error) {
+	for {
+		g, err = m.Claim(ctx, m.querier, m.s, l, c)
+		if err == nil || m.Fault(err) != dialect.LeaseFaultRetry {
+			return g, err
+		}
+		if g.Taken {
+			c.Mode = dialect.CompanionIgnored
+		}
+	}
+}
+
+// take claims a lease and has it.
+func (m *member) take(t testing.TB, key, owner string, ttl time.Duration) dialect.Lease {
+	t.Helper()
+	l := dialect.Lease{Key: key, Owner: owner, TTL: ttl}
+	g, err := m.claim(t.Context(), l, dialect.Companion{})
+	require.NoError(t, err)
+	require.True(t, g.Granted, "%+v", g)
+	require.Positive(t, g.Token)
+	l.Token = g.Token
+	return l
+}
+
+func (m *member) release(t testing.TB, l dialect.Lease) {
+	t.Helper()
+	released, freed, err := m.Release(t.Context(), m.querier, m.s, l, nil)
+	require.NoError(t, err)
+	require.True(t, released)
+	require.False(t, freed)
+}
+
+func (m *member) look(t testing.TB, key string) (dialect.LeaseRow, bool) {
+	t.Helper()
+	row, found, err := m.Look(t.Context(), m.querier, key)
+	require.NoError(t, err)
+	return row, found
+}
+
+// companion is a session lock that no other test has.
+func (tab *table) companion(t testing.TB, mode dialect.CompanionMode) dialect.Companion {
+	t.Helper()
+	name, err := tab.d.Resolve("", "companion:"+dbtest.Key(t))
+	require.NoError(t, err)
+	return dialect.Companion{Mode: mode, Name: name}
+}
+
+// sql picks the text for the server's family.
+func (tab *table) sql(mysql, postgres string) string {
+	if tab.IsMySQL() {
+		return mysql
+	}
+	return postgres
+}
+
+// run runs statements on the session.
+func (q *querier) run(t testing.TB, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		require.NoError(t, q.Exec(t.Context(), s), s)
+	}
+}
+
+func sorted(leases []dialect.Lease) []dialect.Lease {
+	slices.SortFunc(leases, func(a, b dialect.Lease) int { return cmp.Compare(a.Key, b.Key) })
+	return leases
+}
