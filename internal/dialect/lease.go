@@ -14,6 +14,8 @@ import (
 // Keys and owners are names of internal/lockkey: of an alphabet that needs no
 // quoting. All times are the database's; what goes to and fro are durations.
 type Leases interface {
+	// Name is the table's name, with its schema once Find knows it.
+	Name() string
 	// DDL is the statement that creates the table. Its name is quoted: it may be a reserved word.
 	// MySQL and MariaDB have it as it was given, PostgreSQL in lower case, as it takes names
 	// without quotes.

@@ -28,6 +28,14 @@ func (t leaseTable) quoted(quote string) string {
 	return quote + t.schema + quote + "." + quote + t.name + quote
 }
 
+// Name implements Leases.
+func (t leaseTable) Name() string {
+	if t.schema == "" {
+		return t.name
+	}
+	return t.schema + "." + t.name
+}
+
 // leaseShape is the error of a table that cannot hold leases.
 func leaseShape(table, ddl string, faults []string) error {
 	return fmt.Errorf("%w: %s: %s; make it anew, or name another one (lockdb_lease_table): %s",
