@@ -1,0 +1,134 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+)
+
+// ask sends one claim. overtake: whoever has the companion, or waits for it, is
+// not to be waited for.
+func (m *Manager) ask(ctx context.Context, r *room, req Request, overtake bool) (g dialect.Grant, undo func(), err error) {
+	over := time.Now().Add(patience)
+	unsure := false // a claim may have been granted whose answer did not come
+	defer func() {
+		if err != nil && unsure && !req.Shared {
+			undo = func() { m.disown(req) }
+		}
+	}()
+	for range attempts {
+		var t dialect.Leases
+		if t, err = m.Table(ctx); err != nil {
+			return g, nil, err
+		}
+		var fault dialect.LeaseFault
+		g, err = m.askOnce(ctx, r, req, overtake, t)
+		if err != nil {
+			fault = m.fault(err)
+		}
+		switch {
+		case err == nil:
+			return g, nil, nil
+		case ctx.Err() != nil, time.Now().After(over), errors.Is(err, ErrClosed):
+			unsure = !errors.Is(err, ErrClosed)
+			return g, nil, err
+		case errors.Is(err, errLineDead):
+		case fault == dialect.LeaseFaultOther:
+			unsure = true
+		case fault == dialect.LeaseFaultNoTable:
+			m.forgetTable()
+		case fault == dialect.LeaseFaultNoLocks:
+			m.plain.Store(true)
+		case fault == dialect.LeaseFaultRetry:
+			if serr := m.sleep(ctx, time.Millisecond+rand.N(4*time.Millisecond)); serr != nil {
+				return g, nil, err
+			}
+		default:
+			return g, nil, err
+		}
+	}
+	return g, nil, err
+}
+
+// askOnce sends the claim where the companion is or comes to.
+func (m *Manager) askOnce(ctx context.Context, r *room, req Request, overtake bool, t dialect.Leases) (g dialect.Grant, err error) {
+	l := dialect.Lease{Key: req.Key, Owner: req.Owner, TTL: req.TTL}
+	claim := func(mode dialect.CompanionMode) statement {
+		return func(ctx context.Context, q dialect.Querier, s dialect.LeaseServer) (err error) {
+			g, err = t.Claim(ctx, q, s, l, dialect.Companion{Mode: mode, Name: req.Companion})
+			return err
+		}
+	}
+	m.mu.Lock()
+	if !r.comp.alive() {
+		r.comp = nil
+	}
+	comp := r.comp
+	full := m.companions >= maxCompanions
+	queued := r.await != nil
+	m.mu.Unlock()
+	switch {
+	case comp != nil:
+		err = comp.line.run(ctx, patience, claim(dialect.CompanionIgnored))
+		return g, err
+	case overtake || m.plain.Load():
+		err = m.loosely(ctx, patience, claim(dialect.CompanionIgnored))
+		return g, err
+	case queued: // at the server for the companion: who gets it is the next
+		return g, nil
+	case full:
+		err = m.loosely(ctx, patience, claim(dialect.CompanionFree))
+		return g, err
+	}
+	ln, err := m.pick(ctx)
+	if err != nil {
+		return g, err
+	}
+	defer ln.leave()
+	if m.plain.Load() { // as the new line found
+		err = ln.do(ctx, patience, claim(dialect.CompanionIgnored))
+		return g, err
+	}
+	err = ln.do(ctx, patience, claim(dialect.CompanionTaken))
+	if err == nil && g.Taken {
+		m.mu.Lock()
+		r.comp, r.tenure = ln.carry(req.Companion), tenure{since: time.Now()}
+		m.mu.Unlock()
+	}
+	return g, err
+}
+
+// maxCompanions is how many companions a process keeps. PostgreSQL's lock table
+// has room for some thousands, of all who use the server; leases beyond these
+// wake those who wait for them less quickly.
+const maxCompanions = 500
+
+// look completes a refusal that does not say who holds the lease, and notes it.
+func (m *Manager) look(ctx context.Context, r *room, req Request, g *dialect.Grant) error {
+	if !g.Known {
+		t, err := m.Table(ctx)
+		if err != nil {
+			return err
+		}
+		var row dialect.LeaseRow
+		found := false
+		err = m.loosely(ctx, patience, func(ctx context.Context, q dialect.Querier, _ dialect.LeaseServer) (err error) {
+			row, found, err = t.Look(ctx, q, req.Key)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		g.Known, g.Holder, g.Left, g.Token = found, row.Owner, row.Left, row.Token
+	}
+	m.mu.Lock()
+	r.seen = Refusal{Holder: g.Holder, Left: g.Left}
+	if g.Left <= 0 {
+		r.seen = Refusal{}
+	}
+	m.mu.Unlock()
+	return nil
+}
