@@ -127,6 +127,8 @@ type LeaseServer struct {
 	FenceCommits bool
 	// StatementLog: the server refuses READ COMMITTED because of its binary log's format.
 	StatementLog bool
+
+	makeWrite bool // sessions are read-only unless they ask
 }
 
 // The errors of leases.

@@ -63,7 +63,7 @@ func (t mysqlLeases) Prune(ctx context.Context, q Querier, age time.Duration, li
 	for i, k := range keys {
 		rows[i] = "SELECT 0x" + text(k) + " AS k"
 	}
-	_, pruned, err := q.Run(ctx, "DELETE l FROM ("+strings.Join(rows, " UNION ALL ")+") v STRAIGHT_JOIN "+t.table()+" l"+
+	_, pruned, err := q.Run(ctx, "DELETE l FROM ("+strings.Join(rows, " UNION ALL ")+") v STRAIGHT_JOIN "+t.table()+" l FORCE INDEX (PRIMARY)"+
 		" ON l.lease_key=CAST(v.k AS BINARY) WHERE "+idle)
 	return pruned, err
 }
@@ -83,7 +83,7 @@ func (mysqlLeases) Fault(err error) LeaseFault {
 		return LeaseFaultRetry
 	case 1146: // ER_NO_SUCH_TABLE
 		return LeaseFaultNoTable
-	case 1054, 1136, 1364, 1406, 1265, 1366: // columns: unknown, their number, no default, too short, of another type
+	case 1054, 1136, 1176, 1364, 1406, 1265, 1366: // columns: unknown, their number, not a key, no default, too short, of another type
 		return LeaseFaultShape
 	case 1044, 1142, 1143, 1227: // the database, the table, a column, another privilege denied
 		return LeaseFaultForbidden

@@ -29,7 +29,7 @@ func (t mysqlLeases) Find(ctx context.Context, q Querier) (Leases, error) {
 		return nil, fmt.Errorf("%w: %s: %s", ErrNoLeaseTable, t.table(), t.DDL())
 	}
 	t.schema = text(columns[0][0])
-	unique, err := q.QueryRows(ctx, "SELECT GROUP_CONCAT(COALESCE(COLUMN_NAME,'?'),COALESCE(SUB_PART,'') ORDER BY SEQ_IN_INDEX)"+
+	unique, err := q.QueryRows(ctx, "SELECT CONCAT(IF(INDEX_NAME='PRIMARY','primary:',''),GROUP_CONCAT(COALESCE(COLUMN_NAME,'?'),COALESCE(SUB_PART,'') ORDER BY SEQ_IN_INDEX))"+
 		" FROM information_schema.STATISTICS"+where+" AND NON_UNIQUE=0 GROUP BY INDEX_NAME")
 	if err != nil {
 		return nil, fmt.Errorf("look for the keys of the table of leases: %w", err)
@@ -74,17 +74,17 @@ func mysqlColumnFaults(rows [][]driver.Value) (faults []string) {
 	return faults
 }
 
-// mysqlKeyFaults wants lease_key to be the only unique key: a claim that met another one would
-// write to the row of another lease.
+// mysqlKeyFaults wants no unique key but of lease_key: a claim that met another one would write to the
+// row of another lease.
 func mysqlKeyFaults(unique []driver.Value) (faults []string) {
 	has := false
 	for _, v := range unique {
 		switch columns := strings.ToLower(text(v)); columns {
-		case "lease_key":
+		case "primary:lease_key":
 			has = true
-		case "lease_key,token", "token,lease_key": // which PostgreSQL needs
+		case "lease_key", "lease_key,token", "token,lease_key": // which PostgreSQL needs
 		default:
-			faults = append(faults, "it has a unique key of "+columns)
+			faults = append(faults, "it has a unique key of "+strings.TrimPrefix(columns, "primary:"))
 		}
 	}
 	if !has {

@@ -6,15 +6,16 @@ import (
 )
 
 // Renew goes through the leases in their order, and looks each row up by its key: lists of
-// (key, owner, token) had the server read the whole table.
+// (key, owner, token) had the server read the whole table, and MariaDB reads a small one, with locks
+// on everybody's rows, unless it is told not to.
 func (t mysqlLeases) Renew(ctx context.Context, q Querier, s LeaseServer, leases []Lease) (int, error) {
-	_, renewed, err := q.Run(ctx, "UPDATE "+mysqlValues(s, leases)+" STRAIGHT_JOIN "+t.table()+" l ON "+mysqlJoin+
+	_, renewed, err := q.Run(ctx, "UPDATE "+mysqlValues(s, leases)+" STRAIGHT_JOIN "+t.table()+" l FORCE INDEX (PRIMARY) ON "+mysqlJoin+
 		" SET l.expires_us="+mysqlNow+"+v.d")
 	return int(renewed), err
 }
 
 func (t mysqlLeases) Moved(ctx context.Context, q Querier, s LeaseServer, leases []Lease) ([]int, error) {
-	indices, err := q.QueryRows(ctx, "SELECT v.i FROM "+mysqlValues(s, leases)+" LEFT JOIN "+t.table()+" l ON "+mysqlJoin+
+	indices, err := q.QueryRows(ctx, "SELECT v.i FROM "+mysqlValues(s, leases)+" LEFT JOIN "+t.table()+" l FORCE INDEX (PRIMARY) ON "+mysqlJoin+
 		" WHERE l.lease_key IS NULL ORDER BY v.i")
 	return integers(indices, err)
 }

@@ -59,7 +59,7 @@ func (t pgLeases) tryClaim(ctx context.Context, q Querier, s LeaseServer, l Leas
 		}
 		return q.QueryRow(ctx, query, pgValues(args...)...)
 	}
-	return pgAlone(ctx, q, strings.NewReplacer("$1", "'"+l.Key+"'", "$2", "'"+l.Owner+"'", "$3", micros(l.TTL), "$4", number(c.Name.id)).Replace(query))
+	return pgAlone(ctx, q, s, strings.NewReplacer("$1", "'"+l.Key+"'", "$2", "'"+l.Owner+"'", "$3", micros(l.TTL), "$4", number(c.Name.id)).Replace(query))
 }
 
 // claim is the same text for all claims, so that it is prepared once. Its row is: whether the

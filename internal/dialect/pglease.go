@@ -52,7 +52,7 @@ func (t pgLeases) Release(ctx context.Context, q Querier, s LeaseServer, l Lease
 	const set = " SET expires_at='epoch' WHERE lease_key="
 	var row []driver.Value
 	if s.Pooled {
-		row, err = pgAlone(ctx, q, "UPDATE "+t.table()+set+"'"+l.Key+"' AND token="+number(l.Token)+" AND owner='"+l.Owner+"' RETURNING false")
+		row, err = pgAlone(ctx, q, s, "UPDATE "+t.table()+set+"'"+l.Key+"' AND token="+number(l.Token)+" AND owner='"+l.Owner+"' RETURNING false")
 	} else {
 		query := "UPDATE " + t.table() + set + "$1::text AND token=$2::bigint AND owner=$3::text RETURNING "
 		args := []any{l.Key, l.Token, l.Owner}
@@ -82,7 +82,7 @@ func (t pgLeases) Prune(ctx context.Context, q Querier, age time.Duration, limit
 	query := "WITH idle AS MATERIALIZED (SELECT lease_key FROM " + t.table() + " WHERE expires_at<clock_timestamp()-" + micros(age) +
 		"*interval '1 microsecond' AND token<" + pgNow + "-" + micros(age) + " LIMIT " + number(int64(limit)) + " FOR UPDATE SKIP LOCKED), " +
 		"gone AS (DELETE FROM " + t.table() + " l USING idle WHERE l.lease_key=idle.lease_key RETURNING 1) SELECT count(*) FROM gone"
-	row, err := pgAlone(ctx, q, query)
+	row, err := pgAlone(ctx, q, LeaseServer{}, query)
 	if err != nil || len(row) != 1 {
 		return 0, err
 	}

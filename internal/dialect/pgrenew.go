@@ -16,7 +16,7 @@ func (t pgLeases) Renew(ctx context.Context, q Querier, s LeaseServer, leases []
 	var err error
 	arrays := pgArrays(leases)
 	if s.Pooled {
-		row, err = pgAlone(ctx, q, pgLiterals(query, arrays))
+		row, err = pgAlone(ctx, q, s, pgLiterals(query, arrays))
 	} else {
 		row, err = q.QueryRow(ctx, query, pgValues(arrays...)...)
 	}
