@@ -18,6 +18,13 @@ type Request struct {
 	begin   *driver.TxOptions // of InTx: begin such a transaction with the grant, if it costs nothing
 	Timeout time.Duration     // bounds the wait; 0 is no bound
 	Try     bool              // do not wait
+
+	// Lease, if not 0, is the TTL of a lease, which the lock then is.
+	Lease  time.Duration
+	Owner  string        // of the lease; "" is the keeper's own
+	Renew  time.Duration // the interval of renewals; 0 is a third of the TTL
+	shared bool          // others may come with the same owner
+
 	outcome *outcome
 }
 
@@ -39,6 +46,9 @@ const (
 
 // Acquire takes a lock. See package lockctx for what the errors mean.
 func (k *Keeper) Acquire(ctx context.Context, req Request) (*Lock, error) {
+	if req.Lease != 0 {
+		return k.acquireLeases(ctx, []string{req.Key}, req)
+	}
 	name, err := k.resolve(req)
 	if err != nil {
 		return nil, err

@@ -19,13 +19,16 @@ type nestedKey struct {
 // AcquireAll takes the locks of all keys, or none, on one session: the first in
 // the order of the server's names as Acquire does, the others nested in it.
 // All who take several keys take them in that order, which keeps them from
-// waiting for each other in a circle.
+// waiting for each other in a circle. Leases are taken one after the other.
 func (k *Keeper) AcquireAll(ctx context.Context, keys []string, req Request) (*Lock, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("lockdb: AcquireAll needs at least one key")
 	}
 	if req.Name != nil {
 		return nil, fault("", "AdvisoryID and AdvisoryPair name one lock: they do not go with AcquireAll", ErrUnsupported)
+	}
+	if req.Lease != 0 {
+		return k.acquireLeases(ctx, keys, req)
 	}
 	all := make([]nestedKey, len(keys))
 	for i, key := range keys {

@@ -109,13 +109,13 @@ func (c *call) Err() error {
 	return c.err
 }
 
-// cancellable tells whether the user can end ctx by other means than the lock:
+// cancellable tells whether ctx can end by other means than a session lock: such
 // a lock's own end reaches a running call as the end of its session, so the
 // driver need not watch for it.
 func cancellable(ctx context.Context) bool {
 	for {
 		lc, ok := ctx.(*lockCtx)
-		if !ok {
+		if !ok || lc.lock.isLease {
 			return ctx.Done() != nil
 		}
 		ctx = lc.parent

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 
@@ -17,10 +18,11 @@ type conn struct {
 	own    phys
 	open   bool // own has been dialled
 
-	tx    *lockTx // a transaction on a lock's session: everything goes there until it ends
-	bound *Lock   // everything goes to this lock's session until the conn is returned
-	leash bool    // the conn of a lock's DB: has no session of its own, ever
-	raw   *scope  // Raw gave out this scope's session; see takeRaw
+	tx     *lockTx   // a transaction on a lock's session: everything goes there until it ends
+	bound  *Lock     // everything goes to this lock's session until the conn is returned
+	leash  bool      // the conn of a lock's DB: dials a session of its own only under a lease
+	handle *sql.Conn // through which it is bound
+	raw    *scope    // Raw gave out this scope's session; see takeRaw
 
 	ownTx  ownTx // embedded, so that Begin and Prepare allocate nothing of ours
 	ownTxs int   // open transactions on own
@@ -55,21 +57,33 @@ func (c *conn) route(ctx context.Context) (sc scope, onLock bool, err error) {
 	case c.tx != nil:
 		return scope{lock: c.tx.lock, tx: c.tx}, true, nil
 	case c.ownTxs > 0:
-		return scope{}, false, nil
-	case c.bound != nil:
+		return scope{}, false, c.ownTx.dead
+	case c.bound != nil && !c.bound.isLease:
 		return scope{lock: c.bound}, true, nil
+	case c.bound != nil:
+		if err := c.bound.Err(); err != nil {
+			return scope{}, false, err
+		}
+		if l, ok := c.bound.ctx.Value(c.keeper).(*Lock); ok {
+			return scope{lock: l}, true, nil
+		}
 	case c.keeper.everLocked.Load():
 		if l, ok := ctx.Value(c.keeper).(*Lock); ok {
 			return scope{lock: l}, true, nil
 		}
 	}
-	if c.leash {
+	if c.leash && c.bound == nil && !c.keeper.leased(ctx) {
 		return scope{}, false, fault("", "the DB of a lock runs statements only under the lock's context: pass lock.Context(), or one derived from it", ErrUnsupported)
 	}
 	if !c.open {
 		return scope{}, false, c.dial(ctx)
 	}
 	return scope{}, false, nil
+}
+
+// leased tells whether ctx is under a lease.
+func (k *Keeper) leased(ctx context.Context) bool {
+	return k.everLeased.Load() && ctx.Value(leaseOf{k}) != nil
 }
 
 // dial opens the conn's own session. If it cannot, the pool is not to count the
@@ -158,7 +172,7 @@ func (c *conn) IsValid() bool {
 	if c.raw != nil {
 		c.dropRaw()
 	}
-	c.bound = nil
+	c.bound, c.handle = nil, nil
 	switch {
 	case c.tx != nil, c.spent:
 		return false
@@ -195,6 +209,7 @@ func (c *conn) Close() error {
 	if tx := c.tx; tx != nil { // the conn was thrown away under its transaction
 		c.keeper.spawn(func() { _ = tx.Rollback() })
 	}
+	c.ownTx.fence.end()
 	if !c.open {
 		return nil
 	}

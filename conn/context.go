@@ -117,7 +117,8 @@ func (c *lockCtx) Err() error {
 }
 
 // lockKey is how FromContext finds the innermost lock; a *Keeper as key finds
-// the innermost lock of that keeper, since locks of several databases nest.
+// the innermost session lock of that keeper, on which statements run, since locks
+// of several databases nest; and a leaseOf the innermost lease.
 type lockKey struct{}
 
 // Value answers for the lock and its cause, and else asks the parent. What the
@@ -125,7 +126,11 @@ type lockKey struct{}
 func (c *lockCtx) Value(key any) any {
 	switch key := key.(type) {
 	case *Keeper:
-		if key == c.lock.keeper {
+		if key == c.lock.keeper && !c.lock.isLease {
+			return c.lock
+		}
+	case leaseOf:
+		if c.lock.isLease && (key.keeper == nil || key.keeper == c.lock.keeper) {
 			return c.lock
 		}
 	case lockKey:

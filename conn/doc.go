@@ -13,13 +13,16 @@
 //     (room.go, acquire.go, contend.go) and releases (release.go). What a
 //     server is, and whether its locks exclude, it learns before it trusts them
 //     (truth.go, selftest.go), and asks again with every ping (proof.go).
+//   - A Lock can be a lease, which package lease keeps (lease.go, leaselock.go,
+//     leasekeeper.go, leasedial.go). A transaction under leases has a fence, which
+//     its Commit asks (fence.go, fencedtx.go, fencehand.go).
 //   - What becomes of calls and locks is told to observers and the log, counted
 //     and listed (observer.go, outcome.go, stats.go, held.go).
 //
 // Lifetimes: the Connector owns the Keeper, which lives until (*sql.DB).Close.
 // The keeper owns its sessions and its goroutines (dials, waits at the server,
 // keep-alives, closing of connections) and ends all of them in close. A Lock
-// owns its session from grant to release. Cleanup never depends on a caller's
+// owns its session, or its leases, from grant to release. Cleanup never depends on a caller's
 // context: it runs under a context of its own and a bound.
 //
 // Mutexes, in the order in which they may be taken: a session's io (held during

@@ -13,10 +13,12 @@ import (
 type HeldLock struct {
 	// Key is the key as the holder gave it to Acquire, or the first who waits.
 	Key string
-	// Kind is "session": a lock that lives on a server session.
+	// Kind is "session" for a lock that lives on a server session, "lease" for one
+	// that is a row of a table.
 	Kind string
 	// Session is the server's id of the session that holds the lock
-	// (CONNECTION_ID(), pg_backend_pid()); 0 if this process does not hold it.
+	// (CONNECTION_ID(), pg_backend_pid()); 0 if this process does not hold it, and
+	// for a lease.
 	Session int64
 	// Since is when this process's holder got the lock; zero if this process
 	// does not hold it but only waits for it.
@@ -27,12 +29,17 @@ type HeldLock struct {
 	// HeldBy says in words who held a lock that this process only waits for
 	// when the server was last asked; "" if it has not been, or did not say.
 	HeldBy string
+	// Token is the fencing token of a lease that this process holds; else 0.
+	Token int64
 	// Parked is false: this version parks no sessions.
 	Parked bool
 }
 
-// kindSession is the Kind of a session lock.
-const kindSession = "session"
+// The Kinds.
+const (
+	kindSession = "session"
+	kindLease   = "lease"
+)
 
 // Held returns the locks that this process holds or waits for, by key: one for
 // each key, those of AcquireAll and of nested locks included; a re-entry is the
@@ -69,11 +76,11 @@ func (k *Keeper) Held() []HeldLock {
 		}
 	}
 	k.mu.Unlock()
-	held := make([]HeldLock, 0, len(found))
+	held := k.heldLeases()
 	for _, h := range found {
 		held = append(held, *h)
 	}
-	slices.SortFunc(held, func(a, b HeldLock) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(held, func(a, b HeldLock) int { return cmp.Compare(a.Key, b.Key) })
 	return held
 }
 

@@ -116,7 +116,7 @@ func (s *session) dropBegun() {
 // that its release may travel with it.
 func (l *Lock) setLast() {
 	s := l.sess
-	if l.outer != nil || s.io.lock(l.ctx) != nil {
+	if l.isLease || l.outer != nil || s.io.lock(l.ctx) != nil {
 		return
 	}
 	if s.tx != nil && s.tx.lock == l {

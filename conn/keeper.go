@@ -25,7 +25,8 @@ type Keeper struct {
 	log              *slog.Logger
 	patience         patience
 
-	everLocked atomic.Bool          // contexts with locks may be about
+	everLocked atomic.Bool          // contexts with session locks may be about
+	everLeased atomic.Bool          // and such with leases
 	locksHeld  atomic.Int64         // how many locks are held now
 	checker    atomic.Pointer[phys] // any connection, for CheckNamedValue
 	count      counters
@@ -54,6 +55,8 @@ type Keeper struct {
 	dbOnce    sync.Once // opens db, which is Lock.DB
 	db        *sql.DB
 	closeOnce sync.Once
+
+	keeperLeases
 }
 
 func newKeeper(cfg Config) *Keeper {
@@ -69,6 +72,9 @@ func newKeeper(cfg Config) *Keeper {
 		locks:         make(map[*Lock]struct{}),
 		nesting:       make(map[*waiter]dialect.Name),
 	}
+	k.leaseLocks = make(map[*Lock]struct{})
+	k.leaseWaits = make(map[*leaseWait]struct{})
+	k.untold = make(map[string]chan struct{})
 	if k.lockConnector == nil {
 		k.lockConnector = k.poolConnector
 	}
@@ -124,7 +130,9 @@ func (k *Keeper) close() {
 		for _, l := range locks {
 			wg.Go(func() { _ = l.shut(ErrClosed) })
 		}
+		wg.Go(k.closeLeases)
 		wg.Wait()
+		k.closeManager()
 		_ = k.sessionDB().Close()
 		for {
 			k.mu.Lock()

@@ -19,7 +19,7 @@ type Lock struct {
 	key    string
 	keys   []string // of AcquireAll; set before it returns
 	name   dialect.Name
-	sess   *session // never changes; whether it is still ours, state tells
+	sess   *session // never changes; whether it is still ours, state tells; nil for a lease
 	ctx    *lockCtx
 	since  time.Time
 	tenure tenure
@@ -31,6 +31,8 @@ type Lock struct {
 	outer   *Lock // nil if it is not nested
 	reentry bool
 	part    bool // of the lock of AcquireAll, its outer: no caller has it
+
+	leasePart
 
 	// gate lets one statement at a time onto the session; a transaction has
 	// a gate of its own inside.
@@ -113,29 +115,55 @@ func (l *Lock) Keys() []string {
 
 // Context returns the lock's context, a child of Acquire's ctx. Statements and
 // transactions under it, through the *sql.DB or anything built on it, run on
-// the lock's session. It ends when ctx does, when the lock is lost (its Err and
+// the lock's session; under a lease's they run as they would without, but a
+// transaction cannot commit once the lease has moved on. It ends when ctx does, when the lock is lost (its Err and
 // cause then match ErrLost) and when it is closed (ErrReleased); Err matches
 // context.Canceled in the last two cases. The end of ctx does not release the
 // lock: Close does.
 func (l *Lock) Context() context.Context { return l.ctx }
 
-// Token returns the lock's fencing token: 0, since a session lock needs none.
-func (l *Lock) Token() int64 { return 0 }
+// Token returns the fencing token of a lease: it is greater than that of anyone
+// who had the lease before. Whoever writes to something else than the lease's own
+// database sends it along, and the other side refuses a token lower than the
+// highest that it has seen. Of AcquireAll it is that of the first of Keys. A
+// session lock needs none: 0.
+func (l *Lock) Token() int64 {
+	if tokens := l.tokens(); len(tokens) > 0 {
+		return tokens[0]
+	}
+	return 0
+}
+
+// Tokens returns the fencing tokens of the leases, in the order of Keys; nil for
+// a session lock.
+func (l *Lock) Tokens() []int64 { return l.tokens() }
+
+// sessionID is the server's id of the lock's session; 0 for a lease.
+func (l *Lock) sessionID() int64 {
+	if l.sess == nil {
+		return 0
+	}
+	return l.sess.server.SessionID
+}
 
 // Err returns nil while the lock is held; afterwards it returns an error that
 // matches ErrLost or ErrReleased.
 func (l *Lock) Err() error {
+	if l.isLease {
+		return l.leaseErr()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
 // DB returns the lock's session as a *sql.DB that needs no slot of the pool and
-// never dials. Use it with the lock's Context, or one derived from it: without,
+// never dials; under a lease, which has no session, it dials connections beside
+// the pool. Use it with the lock's Context, or one derived from it: without,
 // it fails. It is shared by the locks of one *sql.DB and must not be closed.
 func (l *Lock) DB() *sql.DB { return l.keeper.sessionDB() }
 
-// Conn returns the lock's session as a *sql.Conn for tools that want one: all
+// Conn returns the lock's session, or for a lease one that is dialled for it, as a *sql.Conn for tools that want one: all
 // its statements run on the lock's session, whatever context they bear. It
 // needs no slot of the pool. The caller must Close it; that does not release
 // the lock. While a Raw access is in use the session is not pinged: close the
@@ -151,7 +179,7 @@ func (l *Lock) Conn(ctx context.Context) (*sql.Conn, error) {
 	err = c.Raw(func(dc any) error {
 		ours, err := facade(dc)
 		if err == nil {
-			ours.bound = l
+			ours.bound, ours.handle = l, c
 		}
 		return err
 	})
@@ -170,7 +198,8 @@ func (l *Lock) Conn(ctx context.Context) (*sql.Conn, error) {
 // Close returns nil if the lock was held until then. It returns an error that
 // matches ErrLost if the lock was lost before; one that says so if a
 // transaction was rolled back or a statement was cut off (the lock is released
-// nevertheless); and ErrClosed, at most, after the *sql.DB was closed. Further
+// nevertheless), or a lease could not be released at the server, where it then
+// lasts until its expiry; and ErrClosed, at most, after the *sql.DB was closed. Further
 // calls return the result of the first; concurrent ones wait for it.
 func (l *Lock) Close() error { return l.shut(ErrReleased) }
 
@@ -204,6 +233,9 @@ func (l *Lock) release(reason error) error {
 	gone := fault(l.key, "", reason)
 	if errors.Is(reason, ErrClosed) {
 		gone = fault(l.key, "", ErrReleased, ErrClosed)
+	}
+	if l.isLease {
+		return l.closeLease(gone, reason)
 	}
 	if !l.to(stateClosing, gone) && !l.closingEarly() {
 		return l.Err()

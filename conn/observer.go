@@ -38,6 +38,12 @@ const (
 	// the next who waits for it in this process, without a word to the server.
 	// Duration is how long this process has had it from the server.
 	EventHandedOn EventKind = "handed on"
+	// EventLeading: Lead got the lock, and is about to run its function.
+	EventLeading EventKind = "leading"
+	// EventDeposed: Lead's function has returned, and the lock is closed. Duration
+	// is how long it led. Err is what came of it: it matches ErrLost if the lock
+	// was lost, and Lead goes on; else it is what Lead returns.
+	EventDeposed EventKind = "deposed"
 )
 
 // Event tells an Observer what happened.
@@ -45,7 +51,7 @@ type Event struct {
 	Kind     EventKind
 	Key      string        // the key as the caller gave it; AcquireAll's first in its order
 	Keys     []string      // all keys of an AcquireAll, in its order; else nil
-	Session  int64         // the server's id of the lock's session; 0 for waited and refused
+	Session  int64         // the server's id of the lock's session; 0 for waited and refused, and for leases
 	Duration time.Duration // see the kind
 	Err      error         // see the kind
 }
@@ -123,6 +129,10 @@ func (e Event) message() string {
 		return "lockdb: waiting for a lock"
 	case EventRefused:
 		return "lockdb: lock not acquired"
+	case EventLeading:
+		return "lockdb: leading"
+	case EventDeposed:
+		return "lockdb: no longer leading"
 	case EventReleased:
 		if e.level() == slog.LevelWarn {
 			return "lockdb: lock closed with work under way"

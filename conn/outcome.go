@@ -51,7 +51,7 @@ func (o *outcome) end(l *Lock, err error) {
 		return
 	}
 	c.acquired.Add(1)
-	o.tell(Event{Kind: EventAcquired, Session: l.sess.server.SessionID})
+	o.tell(Event{Kind: EventAcquired, Session: l.sessionID()})
 	l.known()
 }
 
@@ -129,7 +129,7 @@ func (l *Lock) ends(events []Event) []Event {
 		l.keeper.count.released.Add(1)
 	}
 	if l.keeper.hears(e) {
-		e.Key, e.Keys, e.Session = l.key, slices.Clone(l.keys), l.sess.server.SessionID
+		e.Key, e.Keys, e.Session = l.key, slices.Clone(l.keys), l.sessionID()
 		e.Duration = time.Since(l.since)
 		events = append(events, e)
 	}

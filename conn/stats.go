@@ -9,7 +9,7 @@ import (
 // process. They are read one after the other, not at one instant; of what has
 // ended before the call they are exact, and LocksHeld is never negative.
 type Statistics struct {
-	SessionsOpen int // lock sessions that are open
+	SessionsOpen int // lock sessions that are open; the connections of leases are not counted
 	SessionsIdle int // of these, kept for the next lock
 	LocksHeld    int // locks that callers have: Acquired - Released - Lost
 	Waiters      int // calls that wait for a lock

@@ -14,29 +14,50 @@ type ownTx struct {
 	c     *conn
 	ctx   context.Context // BeginTx's
 	inner driver.Tx
+	fence *fence // nil if no lease is around it
+	dead  error  // why it ended before its owner ended it
 }
 
 var _ driver.Tx = (*ownTx)(nil)
 
 // beginOwn begins a transaction on the conn's own session.
 func (c *conn) beginOwn(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	inner, err := c.own.begin(ctx, opts)
+	var f *fence
+	begin := c.own.begin
+	if c.keeper.everLeased.Load() {
+		var err error
+		if f, err = c.keeper.fenceFor(ctx, c.bound, opts); err != nil {
+			return nil, err
+		}
+		if f != nil {
+			f.handle = c.handle
+			begin = c.own.beginFenced
+		}
+	}
+	inner, err := begin(ctx, opts)
 	if err != nil {
+		f.end()
 		return nil, err
 	}
 	t := &c.ownTx
 	if t.inner != nil {
 		t = &ownTx{}
 	}
-	*t = ownTx{c: c, ctx: ctx, inner: inner}
+	*t = ownTx{c: c, ctx: ctx, inner: inner, fence: f}
 	c.ownTxs++
 	return t, nil
 }
 
 func (t *ownTx) Commit() error {
-	inner := t.inner
-	t.c.ownTxs--
+	inner, f, c, dead := t.inner, t.fence, t.c, t.dead
+	c.ownTxs--
 	*t = ownTx{}
+	switch {
+	case dead != nil:
+		return dead
+	case f != nil:
+		return c.commitFenced(f, inner)
+	}
 	return inner.Commit()
 }
 
@@ -44,11 +65,18 @@ func (t *ownTx) Commit() error {
 // SessionResetter what database/sql does for such a one: when the context of a
 // transaction ends, the connection is not used again.
 func (t *ownTx) Rollback() error {
-	inner, c := t.inner, t.c
+	inner, c, f, dead := t.inner, t.c, t.fence, t.dead
 	spent := t.ctx.Err() != nil && (c.own.validator == nil || c.own.resetter == nil)
 	c.ownTxs--
 	*t = ownTx{}
+	if dead != nil {
+		return nil
+	}
 	err := inner.Rollback()
+	if f != nil {
+		c.spent = c.spent || err != nil // perhaps it is still open
+		f.end()
+	}
 	if spent {
 		c.spent = true
 		if err != nil {
@@ -71,15 +99,26 @@ type lockTx struct {
 	ctx   context.Context // BeginTx's
 	lock  *Lock
 	inner driver.Tx
-	gate  gate  // one statement at a time inside the transaction
-	dead  error // guarded by the session's io: why it ended before its owner ended it
-	last  bool  // guarded by the session's io: the lock's release may travel with COMMIT
+	gate  gate   // one statement at a time inside the transaction
+	dead  error  // guarded by the session's io: why it ended before its owner ended it
+	last  bool   // guarded by the session's io: the lock's release may travel with COMMIT
+	fence *fence // nil if no lease is around it
 }
 
 var _ driver.Tx = (*lockTx)(nil)
 
 func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driver.Tx, error) {
 	t := &lockTx{c: c, ctx: ctx, lock: sc.lock}
+	if sc.lock.keeper.everLeased.Load() {
+		bound := sc.lock
+		if c.bound != nil {
+			bound = c.bound
+		}
+		var err error
+		if t.fence, err = sc.lock.keeper.fenceFor(ctx, bound, opts); err != nil {
+			return nil, err
+		}
+	}
 	err := sc.run(ctx, "a transaction", true, func(ctx context.Context, s *session) error {
 		inner, err := s.takeBegun(opts), error(nil)
 		if inner == nil {
@@ -93,6 +132,7 @@ func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driv
 		return err
 	})
 	if err != nil {
+		t.fence.end()
 		return nil, neverBad(ctx, err)
 	}
 	c.tx = t
@@ -107,6 +147,9 @@ func (t *lockTx) Commit() error {
 	if err := t.ctx.Err(); err != nil {
 		_ = t.Rollback()
 		return err
+	}
+	if t.fence != nil {
+		return t.commitFenced()
 	}
 	sent := false
 	err := t.end(func(ctx context.Context, s *session) error {
@@ -166,6 +209,7 @@ var errTxDone = errors.New("lockdb: the transaction has ended")
 
 // end runs the transaction's last call and gives the session free.
 func (t *lockTx) end(last func(context.Context, *session) error) error {
+	defer t.fence.end()
 	if t.c.raw != nil { // a Raw access has io until then
 		t.c.dropRaw()
 	}
@@ -200,6 +244,7 @@ func (s *session) endWork(l *Lock, reason error) (openTx bool) {
 			s.noTx(ctx, err)
 			return err
 		})
+		t.fence.end()
 	}
 	if l.outer != nil {
 		return openTx

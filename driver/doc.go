@@ -50,7 +50,7 @@
 //	lockdb_namespace          WithNamespace                      [a-z0-9_.:-]{0,24}
 //	lockdb_busy_timeout       WithBusyTimeout      5s            0 (do not wait) or more
 //	lockdb_pooler             WithPooler           refuse        refuse, session
-//	lockdb_lease_table        WithLeaseTable       lockdb_lease  table or schema.table (no leases in this version)
+//	lockdb_lease_table        WithLeaseTable       lockdb_lease  table or schema.table
 //	lockdb_dialect            WithDialect          by the DSN    mysql, postgres
 //	                          WithInterceptor      none          a sqlmw.Interceptor
 //	                          WithObserver         none          an Observer

@@ -74,7 +74,7 @@ func WithRawLocks(m RawMode) Option { return func(s *settings) { s.RawLocks = m 
 // WithMaxSessions limits the sessions that are kept for locks, beside the pool of
 // the *sql.DB. 0, the default, is no limit; a negative number is an error. When
 // all are in use, Acquire waits for one of them as for a lock, and TryAcquire
-// returns ErrNotAcquired. The connection that is opened for a moment to test
+// returns ErrNotAcquired. Leases have as many connections of their own at most. The connection that is opened for a moment to test
 // whether a server's locks exclude counts too; with a limit of 1 there is none.
 // DSN: lockdb_max_sessions=0.
 func WithMaxSessions(n int) Option { return func(s *settings) { s.MaxSessions = n } }
@@ -102,8 +102,8 @@ func WithPooler(m PoolerMode) Option { return func(s *settings) { s.Pooler = m }
 
 // WithLeaseTable names the table of leases: an identifier of letters, digits and
 // '_' (at most 63 characters), also with a schema before it (schema.table);
-// lockdb_lease by default. This version has no leases: it checks the name, and
-// makes no use of it. DSN: lockdb_lease_table=lockdb_lease.
+// lockdb_lease by default. The first lease creates it, if it is missing. Processes
+// exclude each other only if they name the same table. DSN: lockdb_lease_table=lockdb_lease.
 func WithLeaseTable(name string) Option { return func(s *settings) { s.LeaseTable = name } }
 
 // WithDialect says what server the DSN or the connector is for, where that cannot

@@ -24,7 +24,8 @@ func Do(ctx context.Context, db *sql.DB, key string, fn func(context.Context) er
 // closes the lock: in that order, so that no one who takes the lock afterwards
 // misses what fn did. It needs no slot of db's pool. txOpts may be nil. On
 // PostgreSQL the lock and BEGIN, and COMMIT and the release, travel together:
-// uncontended, it takes as many round trips as the transaction alone.
+// uncontended, it takes as many round trips as the transaction alone. With Lease
+// the transaction has a connection of its own, beside the pool.
 //
 // If fn returns an error or panics, the transaction is rolled back; if the lock
 // is lost before the commit, nothing is committed and the error matches

@@ -13,6 +13,10 @@
 // a transaction can commit only while the lock is held: if the session dies,
 // both die. Do and InTx put the steps in the right order.
 //
+// With the option Lease a lock is a row of a table instead, with an expiry and a
+// fencing token. There too a transaction begun under the Context can commit only
+// while the lease is held: it looks at the row, at Commit, inside itself.
+//
 // Lifetimes: Acquire opens or reuses a session of the keeper that belongs to
 // the *sql.DB; Close releases the lock and gives the session back; closing the
 // *sql.DB releases what is left. The lock's Context ends with Acquire's ctx,

@@ -15,17 +15,19 @@ var (
 
 	// ErrLost occurs when a lock ended without Close: the server ended its
 	// session, the connection broke, or no sign of life came from the server
-	// within the TTL. It is the cause of the lock's context, and the error of
+	// within the TTL; or a lease was not renewed in time, or its row has another
+	// owner or token. It is the cause of the lock's context, and the error of
 	// Close, Err, and of statements and commits under the context, except that
 	// a *sql.Tx whose context has ended mostly says sql.ErrTxDone before lockdb
 	// is asked: Err tells why. An open transaction has been rolled back by the
-	// server, or will be.
+	// server, or will be; under a lease it is rolled back by lockdb, at Commit at the latest.
 	ErrLost = conn.ErrLost
 
 	// ErrReleased occurs on use of a lock after its Close: it is the cause of
 	// the lock's context then, and the error of statements and commits under
 	// it (of a *sql.Tx sql.ErrTxDone, as with ErrLost). Close itself returns an error that matches it if a transaction was
-	// open, which was rolled back.
+	// open, which was rolled back, or if a lease could not be released at the
+	// server, where it then lasts until its expiry.
 	ErrReleased = conn.ErrReleased
 
 	// ErrDeadlock occurs when the server found that two sessions wait for
@@ -41,7 +43,7 @@ var (
 	// ErrUnsupported occurs where session locks would not exclude (a pooler in
 	// transaction mode, a replica, a Galera cluster, a server that grants a lock
 	// twice), for a second lock on a session of a server so old that it drops
-	// the first, when an option does not fit the server,
+	// the first, when an option does not fit the server or the kind of lock,
 	// and when a statement under a lock's context would drop the lock. The
 	// message says what to do instead. The state of locks is unchanged.
 	ErrUnsupported = conn.ErrUnsupported
@@ -50,8 +52,8 @@ var (
 	// lock, and when a lock is closed afterwards.
 	ErrClosed = conn.ErrClosed
 
-	// ErrOutcomeUnknown occurs, together with ErrLost, when the connection
-	// ended while COMMIT was under way: the transaction may have taken effect
+	// ErrOutcomeUnknown occurs, together with ErrLost if the lock is a session lock,
+	// when the connection ended while COMMIT was under way: the transaction may have taken effect
 	// or not. Look at the data to learn it.
 	ErrOutcomeUnknown = conn.ErrOutcomeUnknown
 )

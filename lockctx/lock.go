@@ -9,7 +9,7 @@ import (
 
 // Lock is a lock that this process holds until Close. It is safe for concurrent
 // use. Its methods are documented at [conn.Lock]: Context, Close, Err, Conn, DB,
-// Key, Keys.
+// Key, Keys, Token, Tokens.
 type Lock = conn.Lock
 
 // FromContext returns the innermost lock whose context ctx is or derives from.
@@ -21,7 +21,8 @@ func FromContext(ctx context.Context) (*Lock, bool) { return conn.FromContext(ct
 // with driver.OpenConnector), possibly below another wrapper. key is any
 // non-empty string of at most 64 KiB; two keys name the same lock if and only
 // if they are equal. The lock has a server session of its own, outside the
-// pool of db: Acquire needs no slot of it, however many locks are held.
+// pool of db: Acquire needs no slot of it, however many locks are held. With
+// the option Lease the lock is a row of a table instead.
 //
 // ctx bounds the wait and is the parent of the lock's Context, as with BeginTx;
 // to bound only the wait use WithTimeout. The end of ctx does not release the
@@ -57,7 +58,8 @@ func TryAcquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*L
 // session; or it takes none. If all are free it is one round trip. The order of
 // keys does not matter: AcquireAll takes them in an order of its own, the same
 // in every process, so that those who use it cannot deadlock with each other;
-// repeated keys count once. Close releases all. Its errors are Acquire's; what
+// repeated keys count once. Close releases all. With Lease it takes them one after
+// the other, a round trip each, and the loss of one is the loss of all. Its errors are Acquire's; what
 // had been taken when it gives up is released within some seconds.
 func AcquireAll(ctx context.Context, db *sql.DB, keys []string, opts ...Option) (*Lock, error) {
 	keeper, req, err := prepare(ctx, db, "", opts)

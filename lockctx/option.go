@@ -60,5 +60,5 @@ func request(key string, opts []Option) (conn.Request, error) {
 			return req, err
 		}
 	}
-	return req, nil
+	return req, req.Check()
 }

@@ -1,0 +1,246 @@
+package conn
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lockdb/lockdb/internal/dialect"
+	"github.com/lockdb/lockdb/internal/lease"
+)
+
+// fence is what a transaction begun under leases must still hold at its Commit.
+//
+// A transaction cannot outlive its lease unnoticed: Close of the lock waits until
+// it has ended, and at Commit the transaction itself looks at the rows of the
+// leases and keeps them as they are until it has ended.
+type fence struct {
+	keeper   *Keeper
+	locks    []*Lock        // the leases' locks around it, the innermost first
+	leases   []*lease.Lease // theirs, sorted by their rows, each once
+	readOnly bool           // there is nothing to commit
+	ctx      context.Context
+	handle   *sql.Conn // the one that Lock.Conn gave, if it was begun there
+
+	committed atomic.Bool
+	once      sync.Once
+	ended     chan struct{} // closed when the transaction has ended
+}
+
+// fenceFor returns the fence of a transaction that begins under ctx, on a conn that
+// is bound to that lock (nil: to none); nil if no lease is about. It is an error
+// if one is not held any more.
+func (k *Keeper) fenceFor(ctx context.Context, bound *Lock, opts driver.TxOptions) (*fence, error) {
+	f := &fence{keeper: k, readOnly: opts.ReadOnly, ctx: ctx, ended: make(chan struct{})}
+	inner, _ := ctx.Value(leaseOf{k}).(*Lock)
+	f.around(inner)
+	if bound != nil {
+		inner, _ = bound.ctx.Value(leaseOf{k}).(*Lock)
+		f.around(inner)
+	}
+	if len(f.locks) == 0 {
+		return nil, nil
+	}
+	for _, l := range f.locks {
+		if err := f.enter(l); err != nil {
+			f.end()
+			return nil, err
+		}
+		for _, le := range l.leases {
+			if !slices.Contains(f.leases, le.Lease) {
+				f.leases = append(f.leases, le.Lease)
+			}
+		}
+	}
+	slices.SortFunc(f.leases, func(a, b *lease.Lease) int { return strings.Compare(a.Row().Key, b.Row().Key) })
+	return f, nil
+}
+
+// around adds a lock and those around it.
+func (f *fence) around(l *Lock) {
+	for ; l != nil; l = l.around {
+		if !slices.Contains(f.locks, l) {
+			f.locks = append(f.locks, l)
+		}
+	}
+}
+
+// enter has the lock know of the transaction, if it is held.
+func (f *fence) enter(l *Lock) error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if l.work == nil {
+		l.work = make(map[*fence]struct{})
+	}
+	l.work[f] = struct{}{}
+	return nil
+}
+
+// end says that the transaction has ended. A nil fence is none.
+func (f *fence) end() {
+	if f == nil {
+		return
+	}
+	f.once.Do(func() {
+		for _, l := range f.locks {
+			l.mu.Lock()
+			delete(l.work, f)
+			l.mu.Unlock()
+		}
+		close(f.ended)
+	})
+}
+
+func (f *fence) isEnded() bool {
+	select {
+	case <-f.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// check tells, before anything is sent, whether the transaction may commit. Once
+// it may, Close of a lock waits for it.
+func (f *fence) check() error {
+	if err := f.ctx.Err(); err != nil {
+		return err
+	}
+	for _, l := range f.locks {
+		if err := l.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verdict is what came of a Commit.
+type verdict struct {
+	err   error
+	sent  bool // COMMIT, alone or in one message with the fence
+	fence bool // the error may be the fence's
+	over  bool // the connection did not survive
+}
+
+// commit commits the transaction that is open on p, if its leases are still its
+// own; else it rolls back. Under io if p is a session's.
+func (f *fence) commit(ctx context.Context, p *phys, inner driver.Tx) (v verdict) {
+	// An aborted transaction commits nothing, and the driver has words for that.
+	if f.readOnly || p.pg != nil && !p.pg.IsClosed() && p.pg.PgConn().TxStatus() == 'E' {
+		v = verdict{err: inner.Commit(), sent: true}
+		v.over = f.keeper.over(p, v.err)
+		return v
+	}
+	rows := make([]dialect.Lease, len(f.leases))
+	for i, le := range f.leases {
+		defer le.Committing()()
+		rows[i] = le.Row()
+	}
+	m, err := f.keeper.leaseManager()
+	var table dialect.Leases
+	if err == nil {
+		table, err = m.Table(ctx)
+	}
+	if err != nil {
+		_ = inner.Rollback()
+		return verdict{err: err}
+	}
+	server := m.Server()
+	if server.FenceCommits && p.dc == p.real {
+		v = verdict{err: table.FenceAndCommit(ctx, p, server, rows), sent: true, fence: true}
+	} else if v = (verdict{err: table.Fence(ctx, p, server, rows), fence: true}); v.err == nil {
+		v = verdict{err: inner.Commit(), sent: true}
+	}
+	v.over = f.keeper.over(p, v.err)
+	if v.fence && v.err != nil && !v.over {
+		if err := inner.Rollback(); err != nil {
+			v.over = f.keeper.over(p, err)
+		}
+	}
+	return v
+}
+
+// over tells whether the connection did not survive what err came of.
+func (k *Keeper) over(p *phys, err error) bool {
+	switch {
+	case err == nil:
+		return false
+	case errors.Is(err, driver.ErrBadConn), k.dialect.Classify(err) == dialect.ClassGone:
+		return true
+	case p.pg != nil:
+		return p.pg.IsClosed()
+	case p.validator != nil:
+		return !p.validator.IsValid()
+	}
+	return false
+}
+
+// explain makes the error of a Commit, with the session's io released: it may ask
+// the rows, on another connection.
+func (f *fence) explain(v verdict) error {
+	key := f.locks[0].key
+	switch {
+	case v.err == nil:
+		f.committed.Store(true)
+		return nil
+	case errors.Is(v.err, dialect.ErrMoved):
+		return f.moved(v.err, true)
+	case errors.Is(v.err, driver.ErrBadConn), v.over && !v.sent:
+		return fault(key, "the connection ended before COMMIT was sent: nothing was committed", v.err)
+	case v.over:
+		return fault(key, "the connection ended while COMMIT was under way: look at the data to learn whether it took effect", ErrOutcomeUnknown, v.err)
+	case v.fence:
+		return f.moved(v.err, false)
+	}
+	return v.err
+}
+
+// moved asks the rows which of the leases have moved on, and ends their locks. sure:
+// one of them has. Without, a fence failed that may have met another transaction.
+func (f *fence) moved(why error, sure bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupBound)
+	defer cancel()
+	var out error
+	for _, le := range f.leases {
+		moved := sure && len(f.leases) == 1
+		if !moved {
+			moved, _ = le.Moved(ctx) // not to know is not to say so
+		}
+		if moved {
+			l := f.lose(le, why)
+			out = fault(l.key, "the transaction was rolled back, since at its COMMIT the lease had moved on", ErrLost, why)
+		}
+	}
+	switch {
+	case out != nil:
+		return out
+	case sure:
+		return fault(f.locks[0].key, "the transaction was rolled back, since at its COMMIT a lease had moved on", ErrLost, why)
+	}
+	return why
+}
+
+// lose ends the locks that have that lease, and returns the innermost.
+func (f *fence) lose(le *lease.Lease, why error) (innermost *Lock) {
+	cause := fmt.Errorf("found at COMMIT: %w", why)
+	for _, l := range slices.Backward(f.locks) {
+		if slices.ContainsFunc(l.leases, func(have heldLease) bool { return have.Lease == le }) {
+			l.leaseLost(cause)
+			innermost = l
+		}
+	}
+	le.Lose(cause)
+	return innermost
+}
