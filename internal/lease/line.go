@@ -84,7 +84,7 @@ func (m *Manager) pick(ctx context.Context) (*line, error) {
 		ln := slices.MinFunc(m.lines, func(a, b *line) int { return a.pending - b.pending })
 		ln.pending++
 		m.mu.Unlock()
-		err := ln.take(ctx)
+		err := ln.take(ctx, patience)
 		m.mu.Lock()
 		ln.pending--
 		m.mu.Unlock()
@@ -92,14 +92,14 @@ func (m *Manager) pick(ctx context.Context) (*line, error) {
 	}
 }
 
-// take waits for the line's turn.
-func (ln *line) take(ctx context.Context) error {
+// take waits for the line's turn, for at most limit.
+func (ln *line) take(ctx context.Context, limit time.Duration) error {
 	select {
 	case ln.turn <- struct{}{}:
 		return nil
 	default:
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience) // more than any statement may take
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	select {
 	case ln.turn <- struct{}{}:
@@ -163,9 +163,9 @@ func (ln *line) do(ctx context.Context, limit time.Duration, f statement) error 
 	return err
 }
 
-// run waits for the turn and runs the statement.
+// run waits for the turn and runs the statement, each within limit.
 func (ln *line) run(ctx context.Context, limit time.Duration, f statement) error {
-	if err := ln.take(ctx); err != nil {
+	if err := ln.take(ctx, limit); err != nil {
 		return err
 	}
 	defer ln.leave()
@@ -238,9 +238,8 @@ func (c *companion) uncarry() {
 
 // free releases a companion that goes with no statement of its lease.
 func (m *Manager) free(c *companion) {
-	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
-	defer cancel()
-	if c.line.take(ctx) != nil {
+	ctx := context.Background()
+	if c.line.take(ctx, cleanup) != nil {
 		return // a statement hangs there, and will cost the line
 	}
 	defer c.line.leave()

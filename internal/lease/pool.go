@@ -31,11 +31,14 @@ func limitsFor(n int) limits {
 	return limits{carriers: share, waits: make(chan struct{}, waits), loose: make(chan struct{}, share), all: renewals + 2*share + waits}
 }
 
+// idleConns is how many connections are kept without work.
+const idleConns = 2
+
 // openPool makes the pool that all connections come from.
 func (m *Manager) openPool() *sql.DB {
 	db := sql.OpenDB(connector{m})
 	db.SetMaxOpenConns(m.limits.all)
-	db.SetMaxIdleConns(2)
+	db.SetMaxIdleConns(idleConns)
 	db.SetConnMaxIdleTime(m.cfg.Idle / 3)
 	return db
 }
@@ -84,7 +87,11 @@ func (m *Manager) on(ctx context.Context, limit time.Duration, c *sql.Conn, f st
 		s := dc.(*session)
 		inner, stop := s.limit(ctx, limit)
 		err = f(inner, s.Querier(), s.server)
+		late := inner.Err() != nil
 		cut := stop()
+		if cut || late {
+			m.distrustIdle()
+		}
 		dead = cut || err != nil && (m.fault(err) == dialect.LeaseFaultOther || !s.IsValid())
 		if dead {
 			return driver.ErrBadConn // closes it
@@ -95,6 +102,14 @@ func (m *Manager) on(ctx context.Context, limit time.Duration, c *sql.Conn, f st
 		return true, rerr // the connection had been closed
 	}
 	return dead, err
+}
+
+// distrustIdle closes the connections that are idle: one of the pool did not answer
+// in time, and they may have died with it, without a word, so that each would cost
+// those who come next as long again.
+func (m *Manager) distrustIdle() {
+	m.db.SetMaxIdleConns(0)
+	m.db.SetMaxIdleConns(idleConns)
 }
 
 func (m *Manager) fault(err error) dialect.LeaseFault {
@@ -128,13 +143,17 @@ func (m *Manager) loosely(ctx context.Context, limit time.Duration, f statement)
 // anywhere is loosely for renewals, which wait for nobody.
 func (m *Manager) anywhere(ctx context.Context, limit time.Duration, again bool, f statement) (err error) {
 	over := time.Now().Add(limit)
-	for range attempts {
+	for i := range attempts {
 		var c *sql.Conn
 		if c, err = m.db.Conn(ctx); err != nil {
 			return err
 		}
 		var dead bool
-		dead, err = m.on(ctx, time.Until(over), c, f)
+		left := time.Until(over)
+		if again && i == 0 {
+			left /= 2 // should the connection have died without a word, there is time for another one
+		}
+		dead, err = m.on(ctx, left, c, f)
 		_ = c.Close()
 		if err == nil || ctx.Err() != nil || time.Now().After(over) || !dead && !(again && m.fault(err) == dialect.LeaseFaultRetry) {
 			return err

@@ -78,7 +78,9 @@ func (l *Lease) releaseRow(comp *companion) (done bool, err error) {
 		}
 	}
 	if comp != nil {
-		err = comp.line.run(context.Background(), cleanup, release(&comp.name))
+		// A connection may have died without a word: the row is to be released before it
+		// expires, and another one takes it, as if the lease had been lost.
+		err = comp.line.run(context.Background(), min(max(l.req.TTL/4, 50*time.Millisecond), cleanup/2), release(&comp.name))
 		switch {
 		case err != nil: // again without, below
 		case freed:
@@ -93,7 +95,7 @@ func (l *Lease) releaseRow(comp *companion) (done bool, err error) {
 	}
 	was := done
 	err = m.later(release(nil))
-	if comp != nil {
+	if comp != nil && !m.spawn(func() { m.free(comp) }) {
 		m.free(comp)
 	}
 	return done || was, err
