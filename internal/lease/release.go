@@ -80,13 +80,19 @@ func (l *Lease) releaseRow(comp *companion) (done bool, err error) {
 	if comp != nil {
 		// A connection may have died without a word: the row is to be released before it
 		// expires, and another one takes it, as if the lease had been lost.
-		err = comp.line.run(context.Background(), min(max(l.req.TTL/4, 50*time.Millisecond), cleanup/2), release(&comp.name))
+		limit := min(max(l.req.TTL/4, 50*time.Millisecond), cleanup/2)
+		if err = comp.line.take(context.Background(), limit); err == nil {
+			err = comp.line.do(context.Background(), limit, release(&comp.name))
+			if err == nil && freed {
+				m.mu.Lock()
+				comp.uncarry() // before the turn ends: then a line that carries nothing may go
+				m.mu.Unlock()
+			}
+			comp.line.leave()
+		}
 		switch {
 		case err != nil: // again without, below
 		case freed:
-			m.mu.Lock()
-			comp.uncarry()
-			m.mu.Unlock()
 			return done, nil
 		default:
 			m.free(comp)
