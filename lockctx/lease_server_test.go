@@ -1,0 +1,104 @@
+package lockctx_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockdb/lockdb/internal/dbtest"
+	"github.com/lockdb/lockdb/lockctx"
+)
+
+// requireRenewed waits for a renewal of the lease that began later than now.
+func (lt *leaseTable) requireRenewed(key string, ttl time.Duration) {
+	lt.t.Helper()
+	now := time.Now()
+	require.Eventually(lt.t, func() bool {
+		row, found := lt.look(key)
+		return found && row.left > ttl-time.Since(now)
+	}, promptly, 5*time.Millisecond, "no renewal")
+}
+
+// requireWoken checks that the release of lk is heard at once by the one who waits.
+func requireWoken(t *testing.T, lk *lockctx.Lock, waiter <-chan grant) {
+	t.Helper()
+	require.NoError(t, lk.Err())
+	require.NoError(t, lk.Close())
+	closed := time.Now()
+	next := within(t, waiter, promptly, "the next holder")
+	require.NoError(t, next.err)
+	require.Less(t, next.at.Sub(closed), 700*time.Millisecond)
+	require.NoError(t, next.lk.Close())
+}
+
+func TestALeaseOutlivesWhatBefallsTheServer(t *testing.T) {
+	const ttl = 12 * time.Second // MySQL takes its time to restart
+	opts := []lockctx.Option{lockctx.Lease(ttl), lockctx.RenewEvery(ttl / 24)}
+	for _, k := range []dbtest.Kind{dbtest.MySQL, dbtest.MariaDB, dbtest.Postgres} {
+		t.Run(string(k), func(t *testing.T) {
+			t.Parallel()
+			var settings []string
+			if k != dbtest.Postgres {
+				settings = append(settings, "innodb-flush-log-at-trx-commit=1") // else a crash undoes a claim
+			}
+			s := dbtest.Private(t, k, settings...)
+			view := s.CreateDatabase(t)
+			db, other, rows, key := open(t, view), open(t, view), newLeaseTable(t, view), dbtest.Key(t)
+
+			const short = 3 * time.Second
+			lk := acquire(t, db, key, lockctx.Lease(short))
+			waiter := waitForLease(testCtx(t), t, other, key, lockctx.Lease(short))
+			s.Stop(t)
+			time.Sleep(short * 3 / 10)
+			s.Cont(t)
+			rows.requireRenewed(key, short)
+			requireWoken(t, lk, waiter)
+
+			for name, restart := range map[string]func(){
+				"a restart": func() { s.Restart(t) },
+				"a crash":   func() { s.Kill(t); s.Start(t) },
+			} {
+				lk = acquire(t, db, key, opts...)
+				began := time.Now()
+				restart()
+				t.Logf("%s took %v", name, time.Since(began))
+				rows = newLeaseTable(t, view)
+				rows.requireRenewed(key, ttl)
+				waiter = waitForLease(testCtx(t), t, other, key, opts...)
+				requireWoken(t, lk, waiter)
+			}
+		})
+	}
+}
+
+func TestALeaseOutlivesAllItsConnections(t *testing.T) {
+	const ttl = 3 * time.Second
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
+		view := s.CreateDatabase(t)
+		var rows *leaseTable
+		db, other, key := open(t, view), open(t, view), dbtest.Key(t)
+		for range 3 {
+			lk := acquire(t, db, key, lockctx.Lease(ttl))
+			waiter := waitForLease(testCtx(t), t, other, key, lockctx.Lease(ttl))
+			kill(t, view)
+			rows = newLeaseTable(t, view)
+			rows.requireRenewed(key, ttl)
+			requireWoken(t, lk, waiter)
+		}
+		lk := acquire(t, db, key, lockctx.Lease(ttl))
+		kill(t, view)
+		require.NoError(t, lk.Close(), "with every connection dead")
+		require.False(t, newLeaseTable(t, view).isHeld(key))
+		require.NoError(t, acquire(t, other, key, lockctx.Lease(ttl)).Close())
+	})
+}
+
+// kill ends every session in the view's database.
+func kill(t testing.TB, view *dbtest.Server) {
+	t.Helper()
+	for _, session := range view.Sessions(t) {
+		view.KillSession(t, session.ID)
+	}
+}
