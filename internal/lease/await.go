@@ -19,6 +19,9 @@ const (
 	// headLook is how often one who has the companion looks at the row, whose
 	// holder has none and so cannot wake him.
 	headLook = 500 * time.Millisecond
+	// queueLook is how often one who waits for the companion does: whoever has it
+	// may have stopped, and then nobody is woken by the release of the row.
+	queueLook = 800 * time.Millisecond
 	// The pause between two looks where there is no companion.
 	pollMin = 10 * time.Millisecond
 	pollMax = 100 * time.Millisecond
@@ -78,7 +81,7 @@ func (w *wait) wait(ctx context.Context, req Request) error {
 		}
 	}
 	m.mu.Unlock()
-	t := time.NewTimer(left)
+	t := time.NewTimer(min(left, queueLook))
 	defer t.Stop()
 	select {
 	case <-a.done:
