@@ -124,7 +124,9 @@ func TestAFenceFindsALeaseThatWasTaken(t *testing.T) {
 			m.take(t, l.Key, "thief", time.Minute)
 		},
 		"by its own owner": func(t *testing.T, m *member, l dialect.Lease) { m.take(t, l.Key, l.Owner, time.Minute) },
-		"by DELETE":        func(t *testing.T, m *member, l dialect.Lease) { m.run(t, "DELETE FROM lockdb_lease WHERE lease_key='"+l.Key+"'") },
+		"by DELETE": func(t *testing.T, m *member, l dialect.Lease) {
+			m.run(t, "DELETE FROM lockdb_lease WHERE lease_key='"+l.Key+"'")
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			eachFence(t, func(t *testing.T, m *member, q *querier, leases []dialect.Lease, level string, commit fencedCommit) {

@@ -106,6 +106,20 @@ func (m *member) release(t testing.TB, l dialect.Lease) {
 	require.False(t, freed)
 }
 
+func (m *member) renew(t testing.TB, leases ...dialect.Lease) int {
+	t.Helper()
+	n, err := m.Renew(t.Context(), m.querier, m.s, leases)
+	require.NoError(t, err)
+	return n
+}
+
+func (m *member) prune(t testing.TB, age time.Duration, limit int, want int64) {
+	t.Helper()
+	n, err := m.Prune(t.Context(), m.querier, age, limit)
+	require.NoError(t, err)
+	require.Equal(t, want, n)
+}
+
 func (m *member) look(t testing.TB, key string) (dialect.LeaseRow, bool) {
 	t.Helper()
 	row, found, err := m.Look(t.Context(), m.querier, key)

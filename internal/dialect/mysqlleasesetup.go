@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,11 +10,16 @@ import (
 )
 
 // Setup takes three round trips. What the DSN or the account has chosen for the session does not
-// reach lease statements: sql_select_limit would cut answers off, and a loose sql_mode owners.
+// reach lease statements: sql_select_limit, for one, cuts off answers, that of SHOW too.
 //
 // Under READ COMMITTED no statement locks a gap. A server whose binary log has statements refuses
 // to write then, with error 1665.
 func (mysqlLeases) Setup(ctx context.Context, q Querier, idle time.Duration) (s LeaseServer, err error) {
+	secs := min(max(1, int64((idle+time.Second-1)/time.Second)), 31536000)
+	if err := q.Exec(ctx, "SET SESSION autocommit=1,sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',innodb_lock_wait_timeout=1,"+
+		"sql_safe_updates=0,sql_select_limit=18446744073709551615,wait_timeout="+number(secs)); err != nil {
+		return s, fmt.Errorf("prepare the session: %w", err)
+	}
 	rows, err := q.QueryAll(ctx, "SHOW VARIABLES WHERE Variable_name IN "+
 		"('pseudo_thread_id','version','log_bin','binlog_format','innodb_snapshot_isolation')")
 	if err != nil {
@@ -24,6 +30,9 @@ func (mysqlLeases) Setup(ctx context.Context, q Querier, idle time.Duration) (s 
 		if len(row) == 2 {
 			said[strings.ToLower(text(row[0]))] = text(row[1])
 		}
+	}
+	if said["version"] == "" {
+		return s, errors.New("the server did not tell its version")
 	}
 	s.SessionID, _ = strconv.ParseInt(said["pseudo_thread_id"], 10, 64)
 	s.MariaDB = strings.Contains(strings.ToLower(said["version"]), "mariadb")
@@ -37,14 +46,8 @@ func (mysqlLeases) Setup(ctx context.Context, q Querier, idle time.Duration) (s 
 	if err := q.Exec(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL "+level+", READ WRITE"); err != nil {
 		return s, fmt.Errorf("set the isolation level: %w", err)
 	}
-	secs := min(max(1, int64((idle+time.Second-1)/time.Second)), 31536000)
-	settings := "autocommit=1,sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',innodb_lock_wait_timeout=1," +
-		"sql_safe_updates=0,sql_select_limit=18446744073709551615,wait_timeout=" + number(secs)
-	if s.SnapshotIsolation {
-		settings += ",innodb_snapshot_isolation=OFF"
+	if s.StatementLog && s.SnapshotIsolation {
+		err = q.Exec(ctx, "SET SESSION innodb_snapshot_isolation=OFF")
 	}
-	if err := q.Exec(ctx, "SET SESSION "+settings); err != nil {
-		return s, fmt.Errorf("prepare the session: %w", err)
-	}
-	return s, nil
+	return s, err
 }
