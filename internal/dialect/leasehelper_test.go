@@ -3,6 +3,7 @@ package dialect_test
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"slices"
 	"testing"
 	"time"
@@ -57,6 +58,18 @@ func newTable(t *testing.T, s *dbtest.Server) *table {
 
 // bare is a session as a user has it.
 func (tab *table) bare(t testing.TB) *querier { return session(t, tab.Driver(), tab.dsn) }
+
+// afterwards runs statements in a Cleanup, when the test's context has ended.
+func (tab *table) afterwards(t testing.TB, statements ...string) {
+	t.Helper()
+	db, err := sql.Open(tab.Driver(), tab.DSN())
+	require.NoError(t, err)
+	defer db.Close()
+	for _, s := range statements {
+		_, err := db.ExecContext(context.Background(), s)
+		require.NoError(t, err, s)
+	}
+}
 
 // member is a session for lease statements, with what it needs for them.
 type member struct {

@@ -63,8 +63,9 @@ func (t mysqlLeases) Prune(ctx context.Context, q Querier, age time.Duration, li
 	for i, k := range keys {
 		rows[i] = "SELECT 0x" + text(k) + " AS k"
 	}
-	_, pruned, err := q.Run(ctx, "DELETE l FROM ("+strings.Join(rows, " UNION ALL ")+") v STRAIGHT_JOIN "+t.table()+" l FORCE INDEX (PRIMARY)"+
-		" ON l.lease_key=CAST(v.k AS BINARY) WHERE "+idle)
+	// The table has no alias, which would be looked for in the session's default schema.
+	_, pruned, err := q.Run(ctx, "DELETE "+t.table()+" FROM ("+strings.Join(rows, " UNION ALL ")+") v STRAIGHT_JOIN "+t.table()+
+		" FORCE INDEX (PRIMARY) ON lease_key=CAST(v.k AS BINARY) WHERE "+idle)
 	return pruned, err
 }
 
