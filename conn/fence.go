@@ -34,19 +34,20 @@ type fence struct {
 }
 
 // fenceFor returns the fence of a transaction that begins under ctx, on a conn that
-// is bound to that lock (nil: to none); nil if no lease is about. It is an error
-// if one is not held any more.
-func (k *Keeper) fenceFor(ctx context.Context, bound *Lock, opts driver.TxOptions) (*fence, error) {
-	f := &fence{keeper: k, readOnly: opts.ReadOnly, ctx: ctx, ended: make(chan struct{})}
+// is bound to that lock (nil: to none) through that handle; nil if no lease is about.
+// It is an error if one is not held any more.
+func (k *Keeper) fenceFor(ctx context.Context, bound *Lock, handle *sql.Conn, opts driver.TxOptions) (*fence, error) {
 	inner, _ := ctx.Value(leaseOf{k}).(*Lock)
-	f.around(inner)
+	var beside *Lock
 	if bound != nil {
-		inner, _ = bound.ctx.Value(leaseOf{k}).(*Lock)
-		f.around(inner)
+		beside, _ = bound.ctx.Value(leaseOf{k}).(*Lock)
 	}
-	if len(f.locks) == 0 {
+	if inner == nil && beside == nil {
 		return nil, nil
 	}
+	f := &fence{keeper: k, readOnly: opts.ReadOnly, ctx: ctx, handle: handle, ended: make(chan struct{})}
+	f.around(inner)
+	f.around(beside)
 	for _, l := range f.locks {
 		if err := f.enter(l); err != nil {
 			f.end()
@@ -201,6 +202,9 @@ func (f *fence) explain(v verdict) error {
 		return fault(key, "the connection ended before COMMIT was sent: nothing was committed", v.err)
 	case v.over:
 		return fault(key, "the connection ended while COMMIT was under way: look at the data to learn whether it took effect", ErrOutcomeUnknown, v.err)
+	case v.fence && f.keeper.dialect.Leases(f.keeper.opts.LeaseTable).Fault(v.err) == dialect.LeaseFaultReadOnly:
+		return fault(key, "the transaction was rolled back, since it is read-only, in which no fence can be: begin it as such "+
+			"(sql.TxOptions{ReadOnly: true}), then it needs none", ErrUnsupported, v.err)
 	case v.fence:
 		return f.moved(v.err, false)
 	}

@@ -7,12 +7,23 @@ import (
 	"fmt"
 )
 
-// beginFenced is phys.begin for a transaction under leases. Its context ends with
-// the user's only while BEGIN runs: pgx would keep it for Commit and Rollback.
-func (p *phys) beginFenced(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+// beginFenced is beginOwn under leases. The context of BEGIN ends with the user's
+// only while that runs: pgx would keep it for Commit and Rollback.
+func (c *conn) beginFenced(ctx context.Context, opts driver.TxOptions, f *fence) (driver.Tx, error) {
+	began := false
+	defer func() {
+		if !began {
+			f.end()
+		}
+	}()
 	call := newCall(ctx, true)
 	defer call.finish()
-	return p.begin(call, opts)
+	inner, err := c.own.begin(call, opts)
+	if err != nil {
+		return nil, err
+	}
+	began = true
+	return c.begun(ctx, inner, f), nil
 }
 
 // commitFenced is ownTx.Commit under leases.
@@ -31,12 +42,13 @@ func (c *conn) commitFenced(f *fence, inner driver.Tx) error {
 
 // rollBackBound has a transaction end that was begun on the conn which Lock.Conn
 // gave, under a context that is none of the lock's: database/sql does not roll it
-// back. It goes through the *sql.Conn, which lets one at a time at the conn.
+// back. It goes through the *sql.Conn, which lets one at a time at the conn; nobody
+// waits for that beyond the bound of Close, since the user may have it for long.
 func (f *fence) rollBackBound() {
 	if f.handle == nil || f.ctx.Err() != nil {
 		return
 	}
-	f.keeper.spawn(func() {
+	go func() {
 		_ = f.handle.Raw(func(dc any) error {
 			c, err := facade(dc)
 			if err != nil || f.isEnded() || c.ownTx.fence != f {
@@ -53,7 +65,7 @@ func (f *fence) rollBackBound() {
 			f.end()
 			return nil
 		})
-	})
+	}()
 }
 
 // commitFenced is Commit of a transaction under a session lock and leases.

@@ -134,11 +134,11 @@ func (l *Lock) takeLease(m *lease.Manager, r leaseRow, req Request, until time.T
 		// dialled first.
 		warm, cancel := context.WithDeadline(wait, until.Add(dialGrace))
 		defer cancel()
+		start := time.Now()
 		if _, err := m.Table(warm); err != nil {
 			return l.explainLease(r, req, warm, err)
 		}
-		late := time.Now().Add(dialGrace / 4)
-		if until.Before(late) && len(l.leases) == 0 {
+		if late := time.Now().Add(dialGrace / 4); time.Since(start) > time.Millisecond && until.Before(late) {
 			until = late
 		}
 		bounded, cancel = context.WithDeadline(wait, until)

@@ -104,6 +104,10 @@ func (l *Lock) leaseErr() error {
 // leaseLost ends the lock because one of its leases is lost. It can be called more
 // than once, and by the Manager on a goroutine of its own.
 func (l *Lock) leaseLost(cause error) {
+	var loss *lease.Loss
+	if errors.As(cause, &loss) {
+		cause = loss.Cause // the rest is said already
+	}
 	err := fault(l.key, fmt.Sprintf("lease, held for %v", time.Since(l.since).Round(time.Millisecond)), ErrLost, cause)
 	if !l.to(stateLost, err) {
 		return
@@ -119,15 +123,21 @@ func (l *Lock) leaseLost(cause error) {
 	if known { // else nobody has it yet, or any more
 		k.spawn(func() {
 			l.tellEnd()
-			l.awaitWork(time.Now().Add(k.opts.BusyTimeout))
+			l.awaitWork(k.workUntil())
 			_ = l.giveBack()
 		})
 	}
 }
 
+// workUntil is until when the end of a lock waits for the transactions begun under
+// it: for the busy timeout, but so long at least as their rollback may take.
+func (k *Keeper) workUntil() time.Time {
+	return time.Now().Add(max(k.opts.BusyTimeout, time.Second))
+}
+
 // closeLease is Close of a lease.
 func (l *Lock) closeLease(gone error, reason error) error {
-	until := time.Now().Add(l.keeper.opts.BusyTimeout)
+	until := l.keeper.workUntil()
 	if !l.to(stateClosing, gone) { // lost, or ended by the lock that it re-entered
 		l.awaitWork(until)
 		_ = l.giveBack()
@@ -150,8 +160,8 @@ func (l *Lock) endLease(gone, reason error, until time.Time) error {
 	var note error
 	switch stuck := l.awaitWork(until); {
 	case stuck > 0:
-		note = fault(l.key, fmt.Sprintf("%d transactions begun under the lease were still open %v after Close began, and the lease was released: their Commit fails",
-			stuck, l.keeper.opts.BusyTimeout), ErrReleased)
+		note = fault(l.key, fmt.Sprintf("%d transactions begun under the lease were still open when the time to wait for them was over, and the lease was released: their Commit fails",
+			stuck), ErrReleased)
 	case slices.ContainsFunc(open, func(f *fence) bool { return !f.committed.Load() }):
 		note = openTxAtClose(l.key)
 	case errors.Is(reason, ErrClosed):

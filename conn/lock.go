@@ -193,7 +193,8 @@ func (l *Lock) Conn(ctx context.Context) (*sql.Conn, error) {
 // Close releases the lock. It first refuses new statements and waits (up to the
 // busy timeout) for one that is running, closes an open result set, rolls back
 // an open transaction, and ends the lock's Context; only then is the lock
-// released. It does so whatever has become of Acquire's ctx.
+// released. It does so whatever has become of Acquire's ctx. Close of a lease ends
+// the Context first, and then waits as long for what was begun under it to end.
 //
 // Close returns nil if the lock was held until then. It returns an error that
 // matches ErrLost if the lock was lost before; one that says so if a

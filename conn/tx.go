@@ -22,30 +22,31 @@ var _ driver.Tx = (*ownTx)(nil)
 
 // beginOwn begins a transaction on the conn's own session.
 func (c *conn) beginOwn(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	var f *fence
-	begin := c.own.begin
 	if c.keeper.everLeased.Load() {
-		var err error
-		if f, err = c.keeper.fenceFor(ctx, c.bound, opts); err != nil {
+		f, err := c.keeper.fenceFor(ctx, c.bound, c.handle, opts)
+		if err != nil {
 			return nil, err
 		}
 		if f != nil {
-			f.handle = c.handle
-			begin = c.own.beginFenced
+			return c.beginFenced(ctx, opts, f)
 		}
 	}
-	inner, err := begin(ctx, opts)
+	inner, err := c.own.begin(ctx, opts)
 	if err != nil {
-		f.end()
 		return nil, err
 	}
+	return c.begun(ctx, inner, nil), nil
+}
+
+// begun wraps a transaction that has begun on the conn's own session.
+func (c *conn) begun(ctx context.Context, inner driver.Tx, f *fence) *ownTx {
 	t := &c.ownTx
 	if t.inner != nil {
 		t = &ownTx{}
 	}
 	*t = ownTx{c: c, ctx: ctx, inner: inner, fence: f}
 	c.ownTxs++
-	return t, nil
+	return t
 }
 
 func (t *ownTx) Commit() error {
@@ -66,7 +67,8 @@ func (t *ownTx) Commit() error {
 // transaction ends, the connection is not used again.
 func (t *ownTx) Rollback() error {
 	inner, c, f, dead := t.inner, t.c, t.fence, t.dead
-	spent := t.ctx.Err() != nil && (c.own.validator == nil || c.own.resetter == nil)
+	spent := t.ctx.Err() != nil && (c.own.validator == nil || c.own.resetter == nil) &&
+		(f == nil || c.own.pg == nil) // under leases pgx has a context that has not ended
 	c.ownTxs--
 	*t = ownTx{}
 	if dead != nil {
@@ -115,7 +117,7 @@ func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driv
 			bound = c.bound
 		}
 		var err error
-		if t.fence, err = sc.lock.keeper.fenceFor(ctx, bound, opts); err != nil {
+		if t.fence, err = sc.lock.keeper.fenceFor(ctx, bound, nil, opts); err != nil {
 			return nil, err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // owner, a fencing token and an expiry by the database's clock. It is renewed until
 // Close. If the process dies, or cannot renew it, it ends after ttl, and another one
 // gets it: then the lock's Context has ended with ErrLost, and a transaction begun
-// under that Context cannot commit any more, however late it comes to it: each looks
+// through db under that Context cannot commit any more, however late it comes to it: each looks
 // at the row at Commit, inside itself. What is not in such a transaction is not so
 // protected: statements without one, a COMMIT sent as SQL, the implicit commit of
 // MySQL's DDL, other databases; for these there is Token.

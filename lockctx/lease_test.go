@@ -38,9 +38,7 @@ func TestALeaseExcludesOthersUntilClose(t *testing.T) {
 		require.ErrorIs(t, lk.Err(), lockctx.ErrReleased)
 		require.ErrorIs(t, lk.Context().Err(), lockctx.ErrReleased)
 		require.ErrorIs(t, context.Cause(lk.Context()), lockctx.ErrReleased)
-		next, err := lockctx.TryAcquire(testCtx(t), other, key, lockctx.Lease(ttl))
-		require.NoError(t, err)
-		require.NoError(t, next.Close())
+		require.NoError(t, acquire(t, other, key, lockctx.Lease(ttl)).Close())
 	})
 }
 
