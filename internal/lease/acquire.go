@@ -97,6 +97,10 @@ func (m *Manager) claim(ctx context.Context, r *room, req Request) (*Lease, func
 		if err := m.look(ctx, r, req, &g); err != nil {
 			return nil, nil, err
 		}
+		if req.Shared && g.Known && g.Holder == req.Owner && g.Left > 0 && !w.overtaking {
+			w.overtaking = true // it is the caller's own: who has the companion counts as dead
+			continue
+		}
 		w.refused(g)
 		if req.Try && g.Known && g.Left <= 0 && g.Left > longAgo && !w.overtaking {
 			w.overtaking = true // it has expired, and who has the companion did not notice
