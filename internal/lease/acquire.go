@@ -101,6 +101,10 @@ func (m *Manager) claim(ctx context.Context, r *room, req Request) (*Lease, func
 			w.overtaking = true // it is the caller's own: who has the companion counts as dead
 			continue
 		}
+		if g.Known && g.Left > 0 && g.Holder == req.Owner && !w.overtaking {
+			w.overtaking = true // the row is this owner's for the asking, whoever has the companion
+			continue
+		}
 		w.refused(g)
 		if req.Try && g.Known && g.Left <= 0 && g.Left > longAgo && !w.overtaking {
 			w.overtaking = true // it has expired, and who has the companion did not notice
