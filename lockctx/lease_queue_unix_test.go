@@ -1,0 +1,212 @@
+//go:build unix
+
+package lockctx_test
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockdb/lockdb/internal/dbtest"
+	"github.com/lockdb/lockdb/lockctx"
+)
+
+const lasting = 30 * time.Second // the TTL of leases that are not to expire
+
+// queueUp acquires on a goroutine of its own and returns when one more of this process waits for the key.
+func queueUp(t testing.TB, db *sql.DB, key string, opts ...lockctx.Option) <-chan grant {
+	t.Helper()
+	before := waitersHere(t, db, key)
+	granted := async(func() grant {
+		lk, err := lockctx.Acquire(testCtx(t), db, key, opts...)
+		return grant{lk, err, time.Now()}
+	})
+	require.Eventually(t, func() bool { return waitersHere(t, db, key) > before }, promptly, time.Millisecond/4)
+	return granted
+}
+
+// waitersHere are those of this process who wait for the key.
+func waitersHere(t testing.TB, db *sql.DB, key string) int {
+	t.Helper()
+	all, err := lockctx.Held(context.Background(), db)
+	require.NoError(t, err)
+	for _, h := range all {
+		if h.Key == key {
+			return h.Waiters
+		}
+	}
+	return 0
+}
+
+func TestWaitersOfAProcessGetALeaseInTheirOrder(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		view := s.CreateDatabase(t)
+		db, key := open(t, view), dbtest.Key(t)
+		holders := map[string]func() func(){
+			"held by the same process": func() func() {
+				lk := acquire(t, db, key, lockctx.Lease(lasting))
+				return func() { require.NoError(t, lk.Close()) }
+			},
+			"held by another": func() func() {
+				p := startPeer(t, view)
+				peerAcquire.must(p, leaseArgs{Name: "it", Keys: []string{key}, TTL: lasting})
+				return func() { peerClose.must(p, "it") }
+			},
+		}
+		for name, hold := range holders {
+			t.Run(name, func(t *testing.T) {
+				release := hold()
+				order := make(chan int, 20)
+				closed := make(chan error, 20)
+				for i := range 20 {
+					granted := queueUp(t, db, key, lockctx.Lease(lasting))
+					go func() {
+						g := <-granted
+						order <- i
+						if g.err == nil {
+							g.err = g.lk.Close()
+						}
+						closed <- g.err
+					}()
+				}
+				release()
+				for i := range 20 {
+					require.Equal(t, i, within(t, order, promptly, "the next waiter"))
+					require.NoError(t, within(t, closed, promptly, "the Close"))
+				}
+			})
+		}
+	})
+}
+
+// arrivals has a process of each wait for the key, one after the other in that order.
+func arrivals(t *testing.T, view *dbtest.Server, watch *sql.DB, key string, peers []*process, order []int) []<-chan done[tenure] {
+	t.Helper()
+	granted := make([]<-chan done[tenure], len(peers))
+	for n, i := range order {
+		granted[i] = peerAcquire.begin(peers[i], leaseArgs{Name: "it", Keys: []string{key}, TTL: lasting})
+		require.Eventually(t, func() bool { return waitersAtServer(t, view, watch) > n }, promptly, time.Millisecond)
+	}
+	return granted
+}
+
+func TestProcessesGetALeaseInTheOrderOfTheirArrival(t *testing.T) {
+	const rounds = 10
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		view := s.CreateDatabase(t)
+		db, key, watch := open(t, view), dbtest.Key(t), view.Open(t)
+		peers := []*process{startPeer(t, view), startPeer(t, view), startPeer(t, view), startPeer(t, view)}
+		pairs, swapped := 0, 0
+		for range rounds {
+			holder := acquire(t, db, key, lockctx.Lease(lasting))
+			order := rand.Perm(len(peers))
+			granted := arrivals(t, view, watch, key, peers, order)
+			require.NoError(t, holder.Close())
+			again := async(func() *lockctx.Lock { return acquire(t, db, key, lockctx.Lease(lasting)) })
+			tokens := make([]int64, len(peers))
+			for range peers {
+				// Whoever is served next closes, so that the one after him is.
+				i := servedNext(t, granted, tokens)
+				peerClose.must(peers[i], "it")
+			}
+			last := within(t, again, promptly, "the turn of the one who came back")
+			for n, i := range order {
+				require.Less(t, tokens[i], last.Token(), "the one who came back at once has overtaken")
+				for _, j := range order[n+1:] {
+					pairs++
+					if tokens[i] > tokens[j] {
+						swapped++
+					}
+				}
+			}
+			require.NoError(t, last.Close())
+		}
+		t.Logf("%d of %d pairs were served in the wrong order", swapped, pairs)
+		require.LessOrEqual(t, swapped*20, pairs) // a wait at the server goes on in slices, and each begins at the queue's end
+	})
+}
+
+// servedNext waits for one of the waits to end, notes its token, and returns whose it was.
+func servedNext(t *testing.T, granted []<-chan done[tenure], tokens []int64) (i int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for i = range granted {
+			select {
+			case d := <-granted[i]:
+				require.NoError(t, d.Err)
+				tokens[i] = d.R.Token
+				return true
+			default:
+			}
+		}
+		return false
+	}, promptly, time.Millisecond/4)
+	return i
+}
+
+func TestTryAcquireOfALeaseDoesNotOvertakeWaiters(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		view := s.CreateDatabase(t)
+		holders, key, watch := open(t, view), dbtest.Key(t), view.Open(t)
+		other, waiting := open(t, view), startPeer(t, view)
+		for range 20 {
+			lk := acquire(t, holders, key, lockctx.Lease(lasting))
+			granted := arrivals(t, view, watch, key, []*process{waiting}, []int{0})[0]
+			tried := async(func() *lockctx.Lock {
+				for {
+					switch lk, err := lockctx.TryAcquire(testCtx(t), other, key, lockctx.Lease(lasting)); {
+					case err == nil:
+						return lk
+					case t.Context().Err() != nil:
+						return nil
+					}
+				}
+			})
+			require.NoError(t, lk.Close())
+			d := within(t, granted, promptly, "the waiter's turn")
+			require.NoError(t, d.Err)
+			peerClose.must(waiting, "it")
+			late := within(t, tried, promptly, "the turn of who tries")
+			require.Less(t, d.R.Token, late.Token(), "who only tried was before who waited")
+			require.NoError(t, late.Close())
+		}
+	})
+}
+
+func TestTryAcquireGetsAnExpiredLeaseOfAStoppedHolderAtOnce(t *testing.T) {
+	const ttl = time.Second
+	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
+		view := s.CreateDatabase(t)
+		db, key, holder := open(t, view), dbtest.Key(t), startPeer(t, view)
+		rows := newLeaseTable(t, view)
+		held := peerAcquire.must(holder, leaseArgs{Name: "it", Keys: []string{key}, TTL: ttl})
+		holder.stop()
+		_, err := lockctx.TryAcquire(testCtx(t), db, key, lockctx.Lease(lasting))
+		require.ErrorIs(t, err, lockctx.ErrNotAcquired, "it has not expired")
+		require.Eventually(t, func() bool { return !rows.isHeld(key) }, promptly, time.Millisecond)
+		began := time.Now()
+		lk, err := lockctx.TryAcquire(testCtx(t), db, key, lockctx.Lease(lasting))
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), 500*time.Millisecond)
+		require.Greater(t, lk.Token(), held.Token)
+
+		waiter := open(t, view)
+		granted := queueUp(t, waiter, key, lockctx.Lease(lasting))
+		require.NoError(t, lk.Close())
+		g := within(t, granted, 2*time.Second, "a waiter's turn, while the stopped process still has the companion")
+		require.NoError(t, g.err)
+		require.NoError(t, g.lk.Close())
+	})
+}
+
+// eachAndPgBouncer is dbtest.Each through PgBouncer, too.
+func eachAndPgBouncer(t *testing.T, f func(t *testing.T, s *dbtest.Server)) {
+	t.Helper()
+	dbtest.Each(t, f)
+	t.Run(string(dbtest.PgBouncer), func(t *testing.T) { f(t, dbtest.Shared(t, dbtest.PgBouncer)) })
+}
