@@ -21,4 +21,6 @@ const (
 	EventReleased = conn.EventReleased // a lock was released
 	EventLost     = conn.EventLost     // a lock was lost
 	EventHandedOn = conn.EventHandedOn // a released lock went to the next in this process
+	EventLeading  = conn.EventLeading  // Lead got the lock, and runs its function
+	EventDeposed  = conn.EventDeposed  // Lead's function has returned
 )
