@@ -133,16 +133,24 @@ type verdict struct {
 	sent  bool // COMMIT, alone or in one message with the fence
 	fence bool // the error may be the fence's
 	over  bool // the connection did not survive
+	spent bool // it must not be used again: a transaction may be open
 }
 
 // commit commits the transaction that is open on p, if its leases are still its
 // own; else it rolls back. Under io if p is a session's.
-func (f *fence) commit(ctx context.Context, p *phys, inner driver.Tx) (v verdict) {
+func (f *fence) commit(ctx context.Context, p *phys, inner driver.Tx) verdict {
+	v := f.send(ctx, p, inner)
+	f.committed.Store(v.sent && v.err == nil) // before end tells Close
+	v.over = f.keeper.over(p, v.err)
+	v.spent = v.over || v.err != nil && !f.keeper.undo(ctx, p, inner)
+	return v
+}
+
+// send sends the fence and COMMIT.
+func (f *fence) send(ctx context.Context, p *phys, inner driver.Tx) (v verdict) {
 	// An aborted transaction commits nothing, and the driver has words for that.
 	if f.readOnly || p.pg != nil && !p.pg.IsClosed() && p.pg.PgConn().TxStatus() == 'E' {
-		v = verdict{err: inner.Commit(), sent: true}
-		v.over = f.keeper.over(p, v.err)
-		return v
+		return verdict{err: inner.Commit(), sent: true}
 	}
 	rows := make([]dialect.Lease, len(f.leases))
 	for i, le := range f.leases {
@@ -155,22 +163,37 @@ func (f *fence) commit(ctx context.Context, p *phys, inner driver.Tx) (v verdict
 		table, err = m.Table(ctx)
 	}
 	if err != nil {
-		_ = inner.Rollback()
 		return verdict{err: err}
 	}
 	server := m.Server()
 	if server.FenceCommits && p.dc == p.real {
-		v = verdict{err: table.FenceAndCommit(ctx, p, server, rows), sent: true, fence: true}
-	} else if v = (verdict{err: table.Fence(ctx, p, server, rows), fence: true}); v.err == nil {
+		return verdict{err: table.FenceAndCommit(ctx, p, server, rows), sent: true, fence: true}
+	}
+	if v = (verdict{err: table.Fence(ctx, p, server, rows), fence: true}); v.err == nil {
 		v = verdict{err: inner.Commit(), sent: true}
 	}
-	v.over = f.keeper.over(p, v.err)
-	if v.fence && v.err != nil && !v.over {
-		if err := inner.Rollback(); err != nil {
-			v.over = f.keeper.over(p, err)
-		}
-	}
 	return v
+}
+
+// undo makes sure that no transaction is open after a Commit that failed, and tells
+// whether it could. MySQL leaves one open whose COMMIT it refuses, and MariaDB also
+// one whose ROLLBACK a KILL QUERY met: the next BEGIN would commit it, whatever has
+// become of the leases. PostgreSQL's state shows.
+func (k *Keeper) undo(ctx context.Context, p *phys, inner driver.Tx) bool {
+	idle := func() bool { return p.pg != nil && !p.pg.IsClosed() && p.pg.PgConn().TxStatus() == 'I' }
+	if idle() {
+		return true
+	}
+	err := inner.Rollback() // it does nothing after a Commit of its own, and says so
+	for try := 0; ; try++ {
+		switch {
+		case idle(), err == nil && p.pg == nil:
+			return true
+		case try == 5, p.pg != nil && p.pg.IsClosed(), try > 0 && k.over(p, err):
+			return false
+		}
+		err = p.Exec(ctx, "ROLLBACK")
+	}
 }
 
 // over tells whether the connection did not survive what err came of.
@@ -194,7 +217,6 @@ func (f *fence) explain(v verdict) error {
 	key := f.locks[0].key
 	switch {
 	case v.err == nil:
-		f.committed.Store(true)
 		return nil
 	case errors.Is(v.err, dialect.ErrMoved):
 		return f.moved(v.err, true)

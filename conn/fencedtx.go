@@ -36,7 +36,7 @@ func (c *conn) commitFenced(f *fence, inner driver.Tx) error {
 		return err
 	}
 	v := f.commit(context.Background(), &c.own, inner)
-	c.spent = c.spent || v.over
+	c.spent = c.spent || v.spent
 	return f.explain(v)
 }
 
@@ -87,8 +87,6 @@ func (t *lockTx) commitFenced() error {
 		return f.explain(v)
 	case err != nil && v.sent: // the session ended
 		return fault(t.lock.key, "the connection ended while COMMIT was under way: look at the data to learn whether it took effect", ErrOutcomeUnknown, err)
-	case err == nil:
-		f.committed.Store(true)
 	}
 	return err
 }

@@ -129,12 +129,6 @@ func (l *Lock) leaseLost(cause error) {
 	}
 }
 
-// workUntil is until when the end of a lock waits for the transactions begun under
-// it: for the busy timeout, but so long at least as their rollback may take.
-func (k *Keeper) workUntil() time.Time {
-	return time.Now().Add(max(k.opts.BusyTimeout, time.Second))
-}
-
 // closeLease is Close of a lease.
 func (l *Lock) closeLease(gone error, reason error) error {
 	until := l.keeper.workUntil()
@@ -213,45 +207,6 @@ func (l *Lock) ownsAny() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.leases, func(le heldLease) bool { return le.own })
-}
-
-// openWork lists the transactions that are open under the lock.
-func (l *Lock) openWork() []*fence {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	open := make([]*fence, 0, len(l.work))
-	for f := range l.work {
-		open = append(open, f)
-	}
-	return open
-}
-
-// awaitWork waits until then for the transactions begun under the lock to end, and
-// tells how many have not. database/sql rolls back those whose context has ended.
-// Others it can only be made to, if they are on the conn that Lock.Conn gave.
-func (l *Lock) awaitWork(until time.Time) (stuck int) {
-	open := l.openWork()
-	if len(open) == 0 {
-		return 0
-	}
-	for _, f := range open {
-		f.rollBackBound()
-	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	for i, f := range open {
-		select {
-		case <-f.ended:
-		case <-timer.C:
-			for _, f := range open[i:] {
-				if !f.isEnded() {
-					stuck++
-				}
-			}
-			return stuck
-		}
-	}
-	return 0
 }
 
 // tokens are the tokens of the leases; nil for a session lock.
