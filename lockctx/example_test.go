@@ -3,10 +3,12 @@ package lockctx_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
 	"os"
+	"os/signal"
 	"time"
 
 	"github.com/lockdb/lockdb/driver"
@@ -65,4 +67,89 @@ func ExampleStats() {
 	if st.Waited > 0 {
 		fmt.Println("a wait takes on average:", st.WaitTime/time.Duration(st.Waited))
 	}
+}
+
+// A job that takes longer than one would keep a session for: its lease has an
+// expiry, and a token for what is not in the database.
+func ExampleLease() {
+	db, err := sql.Open("lockdb", os.Getenv("DSN"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	ctx := context.Background()
+
+	lk, err := lockctx.Acquire(ctx, db, "invoices:2026-11", lockctx.Lease(30*time.Second), lockctx.WithTimeout(time.Minute))
+	if errors.Is(err, lockctx.ErrNotAcquired) {
+		fmt.Println(err) // it says who holds the lease, and how long still
+		return
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lk.Close()
+
+	// The other side refuses a token that is lower than one it has seen.
+	fmt.Println("write invoices with token", lk.Token())
+
+	tx, err := db.BeginTx(lk.Context(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.Exec("INSERT INTO invoiced VALUES ('2026-11')"); err != nil {
+		log.Fatal(err)
+	}
+	// Commit looks, inside the transaction, whether the lease is still this one's.
+	// A *sql.Tx may say sql.ErrTxDone where the lease was lost before: Err tells.
+	if err := tx.Commit(); errors.Is(err, lockctx.ErrLost) || errors.Is(lk.Err(), lockctx.ErrLost) {
+		fmt.Println("another process has the lease by now; nothing was committed")
+	} else if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Of the processes that run this, one at a time polls. If it dies, the next one
+// takes over when the TTL has passed; if it is told to stop, at once.
+func ExampleLead() {
+	db, err := sql.Open("lockdb", os.Getenv("DSN"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	err = lockctx.Lead(ctx, db, "poller", func(ctx context.Context) error {
+		for {
+			err := poll(ctx, db)
+			switch {
+			case ctx.Err() != nil:
+				return nil // lost, and Lead waits for the next turn; or told to stop
+			case err != nil:
+				return err // and so does Lead; another process leads
+			}
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	}, lockctx.Lease(15*time.Second))
+	if err != nil && ctx.Err() == nil {
+		log.Fatal(err)
+	}
+}
+
+// poll works in a transaction, since these are what a lease protects: a statement
+// without one takes effect also if another process leads by then.
+func poll(ctx context.Context, db *sql.DB) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(ctx, "UPDATE feeds SET polled = polled + 1"); err != nil {
+		return err
+	}
+	return tx.Commit()
 }
