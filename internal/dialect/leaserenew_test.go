@@ -114,6 +114,27 @@ func TestARenewalReadsNoMoreThanItsRows(t *testing.T) {
 	})
 }
 
+func TestAStatementThatWasPlannedForASmallTableDoesNotReadALargeOne(t *testing.T) {
+	eachDirect(t, func(t *testing.T, tab *table) {
+		m := tab.member(t)
+		l := m.take(t, "a", "me", time.Minute)
+		for range 8 {
+			l = m.take(t, "a", "me", time.Minute)
+			require.Equal(t, 1, m.renew(t, l))
+			m.release(t, l)
+		}
+		(&member{querier: tab.bare(t), table: tab}).fill(t, 20000)
+		if !tab.IsMySQL() {
+			m.run(t, "BEGIN")
+		}
+		before := m.reads(t)
+		l = m.take(t, "a", "me", time.Minute)
+		require.Equal(t, 1, m.renew(t, l))
+		m.release(t, l)
+		require.Less(t, m.reads(t)-before, int64(50))
+	})
+}
+
 // The default level is SERIALIZABLE, as a database's own setting: PgBouncer gives no session to prepare.
 func TestRenewalsAtOnceDoNotFailEachOtherWhereTransactionsAreSerializable(t *testing.T) {
 	eachTable(t, func(t *testing.T, tab *table) {

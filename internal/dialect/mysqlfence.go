@@ -12,10 +12,11 @@ func (t mysqlLeases) Fence(ctx context.Context, q Querier, s LeaseServer, leases
 	return fenced(row, err, len(leases))
 }
 
-// FenceAndCommit is a compound statement of MariaDB's.
+// FenceAndCommit is a compound statement of MariaDB's. It commits only if the count is right: after
+// KILL QUERY it may be NULL.
 func (t mysqlLeases) FenceAndCommit(ctx context.Context, q Querier, s LeaseServer, leases []Lease) error {
-	err := q.Exec(ctx, mysqlCurrent(s)+"BEGIN NOT ATOMIC IF "+t.count(leases)+"<>"+number(int64(len(leases)))+
-		" THEN SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO="+number(mysqlMovedNumber)+",MESSAGE_TEXT='"+fenceText+"'; END IF; COMMIT; END")
+	err := q.Exec(ctx, mysqlCurrent(s)+"BEGIN NOT ATOMIC IF "+t.count(leases)+"<=>"+number(int64(len(leases)))+
+		" THEN COMMIT; ELSE SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO="+number(mysqlMovedNumber)+",MESSAGE_TEXT='"+fenceText+"'; END IF; END")
 	if mysqlNumber(err) == mysqlMovedNumber && strings.Contains(err.Error(), fenceText) {
 		return ErrMoved
 	}
