@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -46,6 +47,8 @@ func (m *Manager) ask(ctx context.Context, r *room, req Request, overtake bool) 
 			if serr := m.sleep(ctx, time.Millisecond+rand.N(4*time.Millisecond)); serr != nil {
 				return g, nil, err
 			}
+		case fault == dialect.LeaseFaultForbidden:
+			return g, nil, fmt.Errorf("leases need SELECT, INSERT and UPDATE on their table: %w", err)
 		default:
 			return g, nil, err
 		}

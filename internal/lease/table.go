@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -35,9 +36,10 @@ func (m *Manager) Table(ctx context.Context) (dialect.Leases, error) {
 	err := m.loosely(ctx, patience, func(ctx context.Context, q dialect.Querier, _ dialect.LeaseServer) (err error) {
 		t, err = named.Find(ctx, q)
 		if errors.Is(err, dialect.ErrNoLeaseTable) {
-			if err = named.Create(ctx, q); err == nil {
-				t, err = named.Find(ctx, q)
+			if err = named.Create(ctx, q); err != nil {
+				return fmt.Errorf("the table of leases is not there, or not to be seen, and cannot be created (%w): have somebody run: %s", err, named.DDL())
 			}
+			t, err = named.Find(ctx, q)
 		}
 		return err
 	})
