@@ -55,6 +55,53 @@ func TestTheLossOfALeaseEndsItsReentries(t *testing.T) {
 	})
 }
 
+func TestTheLossOfALeaseIsToldOfItsReentriesToo(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		s = s.CreateDatabase(t)
+		db, key := open(t, s), dbtest.Key(t)
+		outer := acquire(t, db, key, lockctx.Lease(time.Second))
+		inner, err := lockctx.Acquire(outer.Context(), db, key, lockctx.Lease(ttl))
+		require.NoError(t, err)
+		newLeaseTable(t, s).steal(key)
+		require.Eventually(t, func() bool {
+			st, err := lockctx.Stats(db)
+			require.NoError(t, err)
+			return st.Lost == 2
+		}, 10*time.Second, 2*time.Millisecond)
+		require.ErrorIs(t, inner.Close(), lockctx.ErrLost)
+		require.ErrorIs(t, outer.Close(), lockctx.ErrLost)
+	})
+}
+
+func TestATransactionIsFencedByEveryLeaseOfAChain(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		s = s.CreateDatabase(t)
+		write, count := inserts(t, s)
+		db, key, table := open(t, s), dbtest.Key(t), newLeaseTable(t, s)
+		var chain []*lockctx.Lock
+		ctx := testCtx(t)
+		for _, part := range []string{"b", "a", "c"} {
+			lk, err := lockctx.Acquire(ctx, db, key+part, lockctx.Lease(ttl))
+			require.NoError(t, err)
+			chain, ctx = append(chain, lk), lk.Context()
+		}
+		tx, err := db.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		require.NoError(t, write(tx))
+		require.NoError(t, tx.Commit())
+		tx, err = db.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		require.NoError(t, write(tx))
+		table.steal(key + "b")
+		require.ErrorIs(t, tx.Commit(), lockctx.ErrLost)
+		require.Equal(t, 1, count())
+		require.ErrorIs(t, chain[0].Close(), lockctx.ErrLost)
+		require.NoError(t, chain[2].Err())
+		require.NoError(t, chain[2].Close())
+		require.NoError(t, chain[1].Close())
+	})
+}
+
 func TestATransactionIsFencedByEveryLeaseAroundIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		s = s.CreateDatabase(t)
@@ -207,4 +254,9 @@ type lockEvent string
 // kindsOf sends the kinds of events.
 type kindsOf chan lockEvent
 
-func (o kindsOf) LockEvent(e driver.Event) { o <- lockEvent(e.Kind) }
+func (o kindsOf) LockEvent(e driver.Event) {
+	if e.Kind == driver.EventReleased {
+		time.Sleep(2 * time.Millisecond) // the next one is granted meanwhile
+	}
+	o <- lockEvent(e.Kind)
+}
