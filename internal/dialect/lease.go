@@ -137,6 +137,8 @@ var (
 	ErrLeaseTableShape = errors.New("the table of leases has another shape")
 	// ErrMoved is a fence's: the row of a lease has not its owner and token any more.
 	ErrMoved = errors.New("the lease has moved on")
+	// ErrCommitUnknown is FenceAndCommit's: it was cut short, and COMMIT may have taken effect.
+	ErrCommitUnknown = errors.New("the server cut short the statement that contained COMMIT")
 )
 
 // LeaseFault is what an error means for a lease statement.

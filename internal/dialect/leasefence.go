@@ -3,6 +3,7 @@ package dialect
 import (
 	"database/sql/driver"
 	"errors"
+	"fmt"
 )
 
 // fenceText stands in the error of a fence that found a lease moved on, for FenceAndCommit to know it.
@@ -16,8 +17,12 @@ func fenced(row []driver.Value, err error, want int) error {
 	if len(row) != 1 {
 		return errors.New("the fence's query gave no row")
 	}
-	if found, err := integer(row[0]); err != nil || found != int64(want) {
-		return errors.Join(ErrMoved, err)
+	found, err := integer(row[0])
+	if err != nil { // MariaDB gives NULL where KILL QUERY met a subquery
+		return fmt.Errorf("the fence's query was cut short: %w", err)
+	}
+	if found != int64(want) {
+		return ErrMoved
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"slices"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func dialectOf(s *dbtest.Server) dialect.Dialect {
 	return dialect.Postgres
 }
 
-func newTable(t *testing.T, s *dbtest.Server) *table {
+func newTable(t testing.TB, s *dbtest.Server) *table {
 	t.Helper()
 	tab := &table{Server: s, d: dialectOf(s), dsn: s.DSN()}
 	q := tab.bare(t)
@@ -154,6 +155,14 @@ func (tab *table) sql(mysql, postgres string) string {
 		return mysql
 	}
 	return postgres
+}
+
+func values(args ...any) []driver.NamedValue {
+	all := make([]driver.NamedValue, len(args))
+	for i, a := range args {
+		all[i] = driver.NamedValue{Ordinal: i + 1, Value: a}
+	}
+	return all
 }
 
 // run runs statements on the session.

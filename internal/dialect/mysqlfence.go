@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"context"
+	"errors"
 	"strings"
 )
 
@@ -13,14 +14,39 @@ func (t mysqlLeases) Fence(ctx context.Context, q Querier, s LeaseServer, leases
 }
 
 // FenceAndCommit is a compound statement of MariaDB's. It commits only if the count is right: after
-// KILL QUERY it may be NULL.
+// KILL QUERY, or at the server's time limit, it may be NULL. They can also meet the statement between
+// its COMMIT and its END, and their error is the same.
 func (t mysqlLeases) FenceAndCommit(ctx context.Context, q Querier, s LeaseServer, leases []Lease) error {
-	err := q.Exec(ctx, mysqlCurrent(s)+"BEGIN NOT ATOMIC IF "+t.count(leases)+"<=>"+number(int64(len(leases)))+
-		" THEN COMMIT; ELSE SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO="+number(mysqlMovedNumber)+",MESSAGE_TEXT='"+fenceText+"'; END IF; END")
-	if mysqlNumber(err) == mysqlMovedNumber && strings.Contains(err.Error(), fenceText) {
+	signal := func(state string, errno int64, text string) string {
+		return "SIGNAL SQLSTATE '" + state + "' SET MYSQL_ERRNO=" + number(errno) + ",MESSAGE_TEXT='" + text + "'; "
+	}
+	err := q.Exec(ctx, mysqlCurrent(s)+"BEGIN NOT ATOMIC CASE COALESCE("+t.count(leases)+",-1) WHEN "+number(int64(len(leases)))+" THEN COMMIT; "+
+		"WHEN -1 THEN "+signal("70100", mysqlInterrupted, "Query execution was interrupted")+
+		"ELSE "+signal("45000", mysqlMovedNumber, fenceText)+"END CASE; END")
+	switch n := mysqlNumber(err); {
+	case n == mysqlMovedNumber && strings.Contains(err.Error(), fenceText):
 		return ErrMoved
+	case (n == mysqlInterrupted || n == mysqlTimedOut) && !inTransaction(ctx, q):
+		return errors.Join(ErrCommitUnknown, err)
 	}
 	return err
+}
+
+// The errors of MariaDB's that cut a statement short: ER_QUERY_INTERRUPTED, ER_STATEMENT_TIMEOUT.
+const (
+	mysqlInterrupted = 1317
+	mysqlTimedOut    = 1969
+)
+
+// inTransaction tells whether the session of MariaDB's is in a transaction for sure.
+func inTransaction(ctx context.Context, q Querier) bool {
+	for range 3 { // another KILL QUERY may meet this
+		if row, err := q.QueryRow(ctx, "SELECT @@in_transaction"); err == nil && len(row) == 1 {
+			in, err := integer(row[0])
+			return err == nil && in == 1
+		}
+	}
+	return false
 }
 
 // mysqlMovedNumber and fenceText tell the fence's own error from one that a user's trigger signals.
