@@ -44,6 +44,7 @@ func (m *Manager) newLine(c *sql.Conn) *line {
 // pick gives a line whose turn the caller has: a free one, or a new one, or the
 // one that the fewest wait for.
 func (m *Manager) pick(ctx context.Context) (*line, error) {
+	var failed error
 	for mayDial := true; ; {
 		m.mu.Lock()
 		if m.closing {
@@ -68,10 +69,14 @@ func (m *Manager) pick(ctx context.Context) (*line, error) {
 			case !m.hasLines():
 				return nil, err
 			}
-			mayDial = false // those that there are must do
+			mayDial, failed = false, err // those that there are must do, or those that others dial
 			continue
 		}
 		if len(m.lines) == 0 {
+			if m.dialling == 0 { // they have failed, too
+				m.mu.Unlock()
+				return nil, failed
+			}
 			dialled := m.dialled
 			m.mu.Unlock()
 			select {
