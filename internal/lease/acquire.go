@@ -97,12 +97,8 @@ func (m *Manager) claim(ctx context.Context, r *room, req Request) (*Lease, func
 		if err := m.look(ctx, r, req, &g); err != nil {
 			return nil, nil, err
 		}
-		if req.Shared && g.Known && g.Holder == req.Owner && g.Left > 0 && !w.overtaking {
-			w.overtaking = true // it is the caller's own: who has the companion counts as dead
-			continue
-		}
 		if g.Known && g.Left > 0 && g.Holder == req.Owner && !w.overtaking {
-			w.overtaking = true // the row is this owner's for the asking, whoever has the companion
+			w.overtaking = true // it is the caller's own: who has the companion counts as dead
 			continue
 		}
 		w.refused(g)
