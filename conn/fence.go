@@ -220,6 +220,8 @@ func (f *fence) explain(v verdict) error {
 		return nil
 	case errors.Is(v.err, dialect.ErrMoved):
 		return f.moved(v.err, true)
+	case errors.Is(v.err, dialect.ErrCommitUnknown):
+		return fault(key, "look at the data to learn whether it took effect", ErrOutcomeUnknown, v.err)
 	case errors.Is(v.err, driver.ErrBadConn), v.over && !v.sent:
 		return fault(key, "the connection ended before COMMIT was sent: nothing was committed", v.err)
 	case v.over:
