@@ -58,15 +58,20 @@
 //
 // Durations are Go's, with a unit: 500ms, 30s, 1m30s.
 //
+// lockdb_ttl is that of session locks; a lease has its own, and its table is made
+// with the first one (lockctx.LeaseDDL has the statement). PostgreSQL takes the
+// table's name in lower case, MySQL and MariaDB as it is written.
+//
 // # Connections
 //
-// Pooled connections are opened by the real driver's own connector. Lock sessions,
-// which are opened beside the pool, differ from them in three things. They are dialled
-// by a function of lockdb's, around the DSN's, that notes the socket, to see at once
-// when the server closes it, and sets TCP keep-alive to the TTL. They say who they
-// are, unless the DSN does: application_name (PostgreSQL) or the connection attribute
-// program_name (MySQL) is "lockdb", the host and the process id. And go-sql-driver's
-// log is spared what it has to say of sockets that lockdb itself closed.
+// Pooled connections are opened by the real driver's own connector. Lock sessions
+// and the connections of leases, which are opened beside the pool, differ from them
+// in three things. They are dialled by a function of lockdb's, around the DSN's, that
+// notes the socket, to see at once when the server closes it, and sets TCP keep-alive
+// to lockdb_ttl. They say who they are, unless the DSN does: application_name
+// (PostgreSQL) or the connection attribute program_name (MySQL) is "lockdb", the host
+// and the process id. And go-sql-driver's log is spared what it has to say of sockets
+// that lockdb itself closed.
 //
 // Networks that a program registers with go-sql-driver (mysql.RegisterDialContext)
 // dial lock sessions too, but their sockets are not watched: pings tell of a loss,

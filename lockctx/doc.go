@@ -13,12 +13,19 @@
 // a transaction can commit only while the lock is held: if the session dies,
 // both die. Do and InTx put the steps in the right order.
 //
-// With the option Lease a lock is a row of a table instead, with an expiry and a
-// fencing token. There too a transaction begun under the Context can commit only
-// while the lease is held: it looks at the row, at Commit, inside itself.
+// With the option Lease a lock is a row of a table instead, with an owner, an
+// expiry by the database's clock and a fencing token. It needs no session, so
+// that it outlives connections and restarts of the server, and works behind
+// poolers. Transactions begun under its Context run on db's pool as ever, and can
+// commit only while the lease is held: they look at the row, at Commit, inside
+// themselves. Statements without a transaction are not so protected.
+//
+// Lead runs a function on the one process that holds a lock, and again after a
+// loss.
 //
 // Lifetimes: Acquire opens or reuses a session of the keeper that belongs to
-// the *sql.DB; Close releases the lock and gives the session back; closing the
-// *sql.DB releases what is left. The lock's Context ends with Acquire's ctx,
-// with Close, and with the loss of the lock, whichever comes first.
+// the *sql.DB (for leases, a few connections that all of them share); Close
+// releases the lock and gives the session back; closing the *sql.DB releases
+// what is left. The lock's Context ends with Acquire's ctx, with Close, and with
+// the loss of the lock, whichever comes first.
 package lockctx

@@ -88,6 +88,7 @@ func run(ctx context.Context, out io.Writer, dsn string) (err error) {
 	fmt.Fprintf(out, "\nAll as told, in %v. What to read next:\n"+
 		"   README.md                                 what lockdb promises, and what it does not\n"+
 		"   examples/gorm, examples/sqlx              an ORM's code under a lock, unchanged\n"+
+		"   examples/leader                           leases, among processes that are killed and stopped\n"+
 		"   go doc github.com/lockdb/lockdb/lockctx   Acquire, TryAcquire, Do, InTx\n",
 		time.Since(began).Round(time.Millisecond))
 	return nil
