@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -211,6 +212,10 @@ func TestNothingIsAllocatedWhereNoLockIsInPlayOnRealServers(t *testing.T) {
 		if !s.IsMySQL() {
 			with = "SELECT $1::int"
 		}
-		noneAdded(t, 21, s.Open(t), open(t, s), allocCases("SELECT 1", with))
+		bare, db, cases := s.Open(t), open(t, s), allocCases("SELECT 1", with)
+		noneAdded(t, 21, bare, db, cases)
+		lk := acquire(t, db, lockctx.Lease(time.Hour)) // which no renewal disturbs
+		t.Run("a lease elsewhere", func(t *testing.T) { sameAllocs(t, 21, bare, db, cases) })
+		require.NoError(t, lk.Close())
 	})
 }

@@ -214,6 +214,28 @@ func TestAStatementUnderALeaseEndsWithItsLoss(t *testing.T) {
 	})
 }
 
+func TestAStatementOnASessionLockUnderALeaseEndsWithTheLossOfTheLease(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		s = s.CreateDatabase(t)
+		db, key := open(t, s), dbtest.Key(t)
+		lk := acquire(t, db, key, lockctx.Lease(time.Second))
+		session, err := lockctx.Acquire(lk.Context(), db, key)
+		require.NoError(t, err)
+		newLeaseTable(t, s).steal(key)
+		query := "SELECT SLEEP(20)"
+		if !s.IsMySQL() {
+			query = "SELECT pg_sleep(20)"
+		}
+		start := time.Now()
+		_, err = db.ExecContext(session.Context(), query)
+		require.Error(t, err)
+		require.Less(t, time.Since(start), 5*time.Second)
+		require.ErrorIs(t, session.Context().Err(), lockctx.ErrLost)
+		require.ErrorIs(t, session.Close(), lockctx.ErrLost, "a statement that is cut off costs its session")
+		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
+	})
+}
+
 func TestReleasedIsToldBeforeTheNextAcquiredOfALease(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		events := make(chan lockEvent, 1000)
