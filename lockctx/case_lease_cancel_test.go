@@ -6,6 +6,7 @@ import (
 	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,9 +19,17 @@ import (
 	"github.com/lockdb/lockdb/lockctx"
 )
 
-// An operator cancels statements, at whatever moment of the fence, of COMMIT, or between: what Commit says of the
-// transaction is true all the same, and stays so when the next one begins on the connection.
+// An operator cancels statements, or ends sessions, at whatever moment of the fence, of COMMIT, or between: what
+// Commit says of the transaction is true all the same, and stays so when the next one begins on the connection.
 func TestWhatAFencedCommitSaysIsTrueUnderCancels(t *testing.T) {
+	testWhatCommitSays(t, "KILL QUERY %d", "SELECT pg_cancel_backend(%d)")
+}
+
+func TestWhatAFencedCommitSaysIsTrueUnderKills(t *testing.T) {
+	testWhatCommitSays(t, "KILL %d", "SELECT pg_terminate_backend(%d)")
+}
+
+func testWhatCommitSays(t *testing.T, mysql, postgres string) {
 	for name, opts := range map[string][]driver.Option{
 		"in one message":      nil,
 		"one after the other": {driver.WithInterceptor(&rewriter{rewrite: asItIs})},
@@ -32,21 +41,22 @@ func TestWhatAFencedCommitSaysIsTrueUnderCancels(t *testing.T) {
 				db := open(t, view, opts...)
 				db.SetMaxOpenConns(1)
 				lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(unrenewed))
-				c := newCanceller(t, view)
+				text := mysql
+				if !s.IsMySQL() {
+					text = postgres
+				}
+				c := newCanceller(view.Open(t), text)
 				said := map[int]error{}
-				end := time.Now().Add(2 * time.Second)
-				for id := 0; time.Now().Before(end); id++ {
+				for id, end := 0, time.Now().Add(1500*time.Millisecond); time.Now().Before(end); id++ {
 					tx, err := db.BeginTx(lk.Context(), &sql.TxOptions{Isolation: levels[id%len(levels)]})
 					if err != nil {
 						continue
 					}
 					var session int64
-					err = tx.QueryRow(idQuery(view)).Scan(&session)
-					c.target.Store(session)
-					if err == nil && tab.insert(context.Background(), tx, id) == nil {
-						c.begin()
+					if tx.QueryRow(idQuery(view)).Scan(&session) == nil && tab.insert(context.Background(), tx, id) == nil {
+						c.target.Store(session)
 						said[id] = tx.Commit()
-						c.pause()
+						c.target.Store(0)
 					} else {
 						_ = tx.Rollback()
 					}
@@ -54,46 +64,47 @@ func TestWhatAFencedCommitSaysIsTrueUnderCancels(t *testing.T) {
 				c.stop()
 				require.NoError(t, lk.Err())
 				require.NoError(t, lk.Close())
-				there := map[int]bool{}
-				for _, id := range tab.ids() {
-					there[id] = true
-				}
-				committed, refused := 0, 0
-				for id, err := range said {
-					switch {
-					case errors.Is(err, lockctx.ErrOutcomeUnknown):
-					case err == nil:
-						committed++
-						require.True(t, there[id], "row %d", id)
-					default:
-						refused++
-						require.NotErrorIs(t, err, lockctx.ErrLost)
-						require.NotErrorIs(t, err, sqldriver.ErrBadConn)
-						require.False(t, there[id], "row %d is there, of which Commit said: %v", id, err)
-					}
-				}
-				t.Logf("%d committed, %d refused, %d said", committed, refused, len(said))
+				db.SetMaxIdleConns(0) // what they had open is rolled back
+				requireTruth(t, said, tab.ids())
 			})
 		})
 	}
 }
 
-// canceller cancels the statements of a session, again and again, between begin and pause.
+// requireTruth compares what Commit said of the rows with those that are there.
+func requireTruth(t *testing.T, said map[int]error, ids []int) {
+	t.Helper()
+	there := map[int]bool{}
+	for _, id := range ids {
+		there[id] = true
+	}
+	committed, unknown := 0, 0
+	for id, err := range said {
+		require.NotErrorIs(t, err, sqldriver.ErrBadConn)
+		require.NotErrorIs(t, err, lockctx.ErrLost)
+		switch {
+		case errors.Is(err, lockctx.ErrOutcomeUnknown):
+			unknown++
+		case err == nil:
+			committed++
+			require.True(t, there[id], "row %d", id)
+		default:
+			require.False(t, there[id], "row %d is there, of which Commit said: %v", id, err)
+		}
+	}
+	t.Logf("%d committed, %d refused, %d unknown", committed, len(said)-committed-unknown, unknown)
+	require.NotEmpty(t, said)
+}
+
+// canceller sends the text with the session that is its target, again and again, while there is one.
 type canceller struct {
 	target atomic.Int64
-	on     atomic.Bool
 	over   chan struct{}
 	wg     sync.WaitGroup
 }
 
-func newCanceller(t *testing.T, view *dbtest.Server) *canceller {
-	t.Helper()
+func newCanceller(bare *sql.DB, text string) *canceller {
 	c := &canceller{over: make(chan struct{})}
-	text := "KILL QUERY %d"
-	if !view.IsMySQL() {
-		text = "SELECT pg_cancel_backend(%d)"
-	}
-	bare := view.Open(t)
 	for range 2 {
 		c.wg.Go(func() {
 			for {
@@ -102,8 +113,9 @@ func newCanceller(t *testing.T, view *dbtest.Server) *canceller {
 					return
 				default:
 				}
-				if c.on.Load() {
-					_, _ = bare.Exec(fmt.Sprintf(text, c.target.Load()))
+				if id := c.target.Load(); id != 0 {
+					time.Sleep(rand.N(400 * time.Microsecond))
+					_, _ = bare.Exec(fmt.Sprintf(text, id))
 				} else {
 					time.Sleep(20 * time.Microsecond)
 				}
@@ -113,6 +125,7 @@ func newCanceller(t *testing.T, view *dbtest.Server) *canceller {
 	return c
 }
 
-func (c *canceller) begin() { c.on.Store(true) }
-func (c *canceller) pause() { c.on.Store(false) }
-func (c *canceller) stop()  { close(c.over); c.wg.Wait() }
+func (c *canceller) stop() {
+	close(c.over)
+	c.wg.Wait()
+}
