@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lockdb/lockdb/internal/sqlscan"
 )
 
 // Querier is one server session.
@@ -75,6 +77,18 @@ type Dialect interface {
 	Holder(ctx context.Context, q Querier, n Name) (string, error)
 	// Guard looks at a statement that is to run on a session that holds the locks.
 	Guard(query string, args []driver.NamedValue, held []Name) Verdict
+	// RawScan tells what a statement may do with session locks. It allocates nothing.
+	RawScan(query string) sqlscan.Verdict
+	// RawPlain gives the call of a statement that is one plain call of a lock
+	// function, the result of which tells what it did.
+	RawPlain(query string, args []driver.NamedValue) (RawCall, bool)
+	// RawLocks are the locks that the calls in a statement name, as RawHeld wants
+	// them; known is false if there may be others.
+	RawLocks(query string, args []driver.NamedValue) (locks []string, known bool)
+	// RawHeld asks how many session locks the session holds, outside a transaction.
+	// locks are the names that can be meant, all of them if all is true. known is
+	// false if the server does not say. It can be several round trips.
+	RawHeld(ctx context.Context, q Querier, locks []string, all bool) (n int64, known bool, err error)
 	// Classify tells what an error of the server means.
 	Classify(err error) Class
 	// Leases speaks the SQL of a table of leases: table, or schema.table, which

@@ -63,7 +63,7 @@ func guard(d sqlscan.Dialect, query, all string, held []Name, mayRelease func(sq
 		}
 	}
 	switch {
-	case found.Has(sqlscan.DropsAll):
+	case found.Has(sqlscan.DropsAll) && len(held) > 0:
 		v.Refuse = all
 	case found.Has(sqlscan.MayUnlock):
 		for c := range sqlscan.Calls(d, query) {

@@ -43,6 +43,14 @@ type statement struct {
 }
 
 func (s *statement) step(d Dialect, sql string, t token) (v Verdict) {
+	if t.isMark(sql, '(') {
+		v = s.call(d, sql)
+	}
+	return v | s.hides(d, sql, t)
+}
+
+// hides is step without the calls that stand in the text.
+func (s *statement) hides(d Dialect, sql string, t token) (v Verdict) {
 	switch {
 	case t.isMark(sql, ';'):
 		*s = statement{last: t}
@@ -52,12 +60,29 @@ func (s *statement) step(d Dialect, sql string, t token) (v Verdict) {
 	default:
 		v = s.further(d, sql, t)
 	}
-	if t.isMark(sql, '(') {
-		v |= s.call(d, sql)
-	}
 	s.escape(sql, t)
 	s.last = t
 	return v
+}
+
+// Hidden tells whether sql may take session locks by other calls than those that
+// Calls yields: in a procedure, or as code only in another reading.
+func Hidden(d Dialect, sql string) bool {
+	lex := newLexer(d, sql, usual(d))
+	var s statement
+	for {
+		t := lex.next()
+		if d == MySQL && !s.begun && t.isWord(sql, "do") { // it evaluates expressions, as SELECT does
+			s.begun, s.opening, s.last = true, query, t
+			continue
+		}
+		if s.hides(d, sql, t).Has(MayLock) || t.isMark(sql, '(') && s.escaped != 0 {
+			return true
+		}
+		if t.kind == end {
+			return lex.doubt
+		}
+	}
 }
 
 func (s *statement) first(d Dialect, sql string, t token) Verdict {
