@@ -26,9 +26,13 @@ type conn struct {
 
 	ownTx  ownTx // embedded, so that Begin and Prepare allocate nothing of ours
 	ownTxs int   // open transactions on own
-	stmt   stmt
-	spare  *stmt // closed, free for use again
-	spent  bool  // not to be used again once it is returned
+	ledger rawLedger
+	// generation counts the sessions that the conn has had: what was prepared on
+	// an earlier one is not to be touched.
+	generation int
+	stmt       stmt
+	spare      *stmt // closed, free for use again
+	spent      bool  // not to be used again once it is returned
 }
 
 // pgConn adds what only PostgreSQL has: the *pgx.Conn, for CopyFrom and the like.
@@ -47,9 +51,23 @@ var (
 )
 
 // route tells where a statement under ctx runs. onLock is false for the conn's
-// own session. A transaction stays where it began, whatever context its
-// statements bear.
+// own session, which it opens if there is none. A transaction stays where it
+// began, whatever context its statements bear.
 func (c *conn) route(ctx context.Context) (sc scope, onLock bool, err error) {
+	if sc, onLock, err = c.target(ctx); onLock || err != nil {
+		return sc, onLock, err
+	}
+	if c.leash && c.bound == nil && !c.keeper.leased(ctx) {
+		return scope{}, false, fault("", "the DB of a lock runs statements only under the lock's context: pass lock.Context(), or one derived from it", ErrUnsupported)
+	}
+	if !c.open {
+		return scope{}, false, c.dial(ctx)
+	}
+	return scope{}, false, nil
+}
+
+// target is route without opening anything.
+func (c *conn) target(ctx context.Context) (sc scope, onLock bool, err error) {
 	if c.raw != nil {
 		c.dropRaw()
 	}
@@ -72,12 +90,6 @@ func (c *conn) route(ctx context.Context) (sc scope, onLock bool, err error) {
 			return scope{lock: l}, true, nil
 		}
 	}
-	if c.leash && c.bound == nil && !c.keeper.leased(ctx) {
-		return scope{}, false, fault("", "the DB of a lock runs statements only under the lock's context: pass lock.Context(), or one derived from it", ErrUnsupported)
-	}
-	if !c.open {
-		return scope{}, false, c.dial(ctx)
-	}
 	return scope{}, false, nil
 }
 
@@ -89,6 +101,10 @@ func (k *Keeper) leased(ctx context.Context) bool {
 // dial opens the conn's own session. If it cannot, the pool is not to count the
 // conn among its open connections.
 func (c *conn) dial(ctx context.Context) error {
+	if own, ok := c.keeper.takeSpare(ctx); ok {
+		c.own, c.open, c.spent = own, true, false
+		return nil
+	}
 	dc, err := c.keeper.poolConnector.Connect(ctx)
 	if err != nil {
 		c.spent = true
@@ -100,24 +116,40 @@ func (c *conn) dial(ctx context.Context) error {
 
 // QueryContext implements driver.QueryerContext.
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	sees := c.seesRaw(query)
+	if sees != 0 {
+		if err := c.beforeRaw(ctx, query, args, sees, true); err != nil {
+			return nil, err
+		}
+	}
 	sc, onLock, err := c.route(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case onLock:
 		return sc.query(ctx, query, args)
+	case sees != 0:
+		return c.rawQuery(query, args, func() (driver.Rows, error) { return c.own.query(ctx, query, args) })
 	}
 	return c.own.query(ctx, query, args)
 }
 
 // ExecContext implements driver.ExecerContext.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	sees := c.seesRaw(query)
+	if sees != 0 {
+		if err := c.beforeRaw(ctx, query, args, sees, true); err != nil {
+			return nil, err
+		}
+	}
 	sc, onLock, err := c.route(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case onLock:
 		return sc.exec(ctx, query, args)
+	case sees != 0:
+		return c.rawExec(query, args, func() (driver.Result, error) { return c.own.exec(ctx, query, args) })
 	}
 	return c.own.exec(ctx, query, args)
 }
@@ -178,12 +210,11 @@ func (c *conn) IsValid() bool {
 		return false
 	case !c.open:
 		return true
-	case c.own.pg != nil:
-		return !c.own.pg.IsClosed() && c.own.pg.PgConn().TxStatus() == 'I'
-	case c.own.validator != nil:
-		return c.own.validator.IsValid()
+	case c.own.pg != nil && (c.own.pg.IsClosed() || c.own.pg.PgConn().TxStatus() != 'I'),
+		c.own.pg == nil && c.own.validator != nil && !c.own.validator.IsValid():
+		return false
 	}
-	return true
+	return !c.ledger.maybe() || c.settle()
 }
 
 // CheckNamedValue implements driver.NamedValueChecker. It gets no context; the

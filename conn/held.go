@@ -14,7 +14,7 @@ type HeldLock struct {
 	// Key is the key as the holder gave it to Acquire, or the first who waits.
 	Key string
 	// Kind is "session" for a lock that lives on a server session, "lease" for one
-	// that is a row of a table.
+	// that is a row of a table, "raw" for one taken in SQL text (see Parked).
 	Kind string
 	// Session is the server's id of the session that holds the lock
 	// (CONNECTION_ID(), pg_backend_pid()); 0 if this process does not hold it, and
@@ -31,7 +31,8 @@ type HeldLock struct {
 	HeldBy string
 	// Token is the fencing token of a lease that this process holds; else 0.
 	Token int64
-	// Parked is false: this version parks no sessions.
+	// Parked: the lock was taken in SQL text on the *sql.DB itself, and its
+	// session is out of the pool. Kind is "raw", and Key what the text calls it.
 	Parked bool
 }
 
@@ -39,6 +40,7 @@ type HeldLock struct {
 const (
 	kindSession = "session"
 	kindLease   = "lease"
+	kindRaw     = "raw"
 )
 
 // Held returns the locks that this process holds or waits for, by key: one for
@@ -52,7 +54,7 @@ func (k *Keeper) Held() []HeldLock {
 	for s := range k.sessions {
 		s.mu.Lock()
 		for _, l := range s.locks {
-			if found[l.name] == nil { // else a re-entry
+			if found[l.name] == nil && !l.bare { // else a re-entry
 				found[l.name] = &HeldLock{Key: l.key, Kind: kindSession, Session: s.server.SessionID, Since: l.since}
 			}
 		}
@@ -76,7 +78,7 @@ func (k *Keeper) Held() []HeldLock {
 		}
 	}
 	k.mu.Unlock()
-	held := k.heldLeases()
+	held := append(k.heldLeases(), k.heldParked()...)
 	for _, h := range found {
 		held = append(held, *h)
 	}

@@ -30,6 +30,7 @@ type Keeper struct {
 	locksHeld  atomic.Int64         // how many locks are held now
 	checker    atomic.Pointer[phys] // any connection, for CheckNamedValue
 	count      counters
+	parked     parking
 	truths     sync.Map // what servers are, by their identity: *truth
 
 	ctx    context.Context // ends when close begins: for dials
@@ -133,6 +134,7 @@ func (k *Keeper) close() {
 		wg.Go(k.closeLeases)
 		wg.Wait()
 		k.closeManager()
+		k.closeParked()
 		_ = k.sessionDB().Close()
 		for {
 			k.mu.Lock()

@@ -24,6 +24,7 @@ type Lock struct {
 	since  time.Time
 	tenure tenure
 	xact   bool // the lock is a transaction's own and ends with it
+	bare   bool // there is no lock, only the session: see Pin
 
 	// A nested lock was acquired under another one's context: it lives on
 	// that one's session, at the gate of the outermost. If it is a re-entry,

@@ -40,6 +40,17 @@ const (
 	EventHandedOn EventKind = "handed on"
 	// EventLeading: Lead got the lock, and is about to run its function.
 	EventLeading EventKind = "leading"
+	// EventLeft: SQL text had left session locks on a connection that its user
+	// gave back; Err says what became of them.
+	EventLeft EventKind = "left"
+	// EventParked: a statement on the *sql.DB took a session lock, whose
+	// connection is out of the pool until its goroutine has released it.
+	EventParked EventKind = "parked"
+	// EventParkedLong: that was a minute ago. Duration is how long exactly.
+	EventParkedLong EventKind = "parked for long"
+	// EventStranger: SQL text was to release a session lock that another goroutine
+	// of this process has taken by SQL text, and released nothing.
+	EventStranger EventKind = "stranger's release"
 	// EventDeposed: Lead's function has returned, and the lock is closed. Duration
 	// is how long it led. Err is what came of it: it matches ErrLost if the lock
 	// was lost, and Lead goes on; else it is what Lead returns.
@@ -117,6 +128,10 @@ func (k *Keeper) logger() *slog.Logger {
 
 // level: an operator should look at what was lost, or cut off.
 func (e Event) level() slog.Level {
+	switch e.Kind {
+	case EventLeft, EventParkedLong, EventStranger:
+		return slog.LevelWarn
+	}
 	if e.Kind == EventLost || e.Kind == EventReleased && e.Err != nil && !errors.Is(e.Err, ErrClosed) {
 		return slog.LevelWarn
 	}
@@ -133,6 +148,14 @@ func (e Event) message() string {
 		return "lockdb: leading"
 	case EventDeposed:
 		return "lockdb: no longer leading"
+	case EventLeft:
+		return "lockdb: session locks were left on a connection"
+	case EventParked:
+		return "lockdb: a connection is parked, with a session lock taken in SQL text"
+	case EventParkedLong:
+		return "lockdb: a connection has been parked for long: is its session lock going to be released?"
+	case EventStranger:
+		return "lockdb: a session lock taken in SQL text was not released, since another goroutine took it"
 	case EventReleased:
 		if e.level() == slog.LevelWarn {
 			return "lockdb: lock closed with work under way"

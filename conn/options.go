@@ -22,9 +22,9 @@ type RawMode string
 
 // The raw modes.
 const (
-	RawPark   RawMode = "park"   // keep the session that such a statement left a lock on: not in this version
-	RawRefuse RawMode = "refuse" // fail the statement: not in this version
-	RawOff    RawMode = "off"    // do not look (default)
+	RawPark   RawMode = "park"   // keep the session that such a statement left a lock on (default)
+	RawRefuse RawMode = "refuse" // fail the statement
+	RawOff    RawMode = "off"    // do not look
 )
 
 // PoolerMode says what to do when a connection pooler stands between lockdb and
@@ -70,7 +70,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		TTL:             DefaultTTL,
-		RawLocks:        RawOff,
+		RawLocks:        RawPark,
 		MaxIdleSessions: DefaultMaxIdleSessions,
 		BusyTimeout:     DefaultBusyTimeout,
 		Pooler:          PoolerRefuse,

@@ -42,7 +42,7 @@ func (s *session) provable() []dialect.Name {
 			break
 		}
 		s.proved = (s.proved + 1) % len(s.locks)
-		if l := s.locks[s.proved]; l.now() == stateHeld && !l.reentry {
+		if l := s.locks[s.proved]; l.now() == stateHeld && !l.reentry && !l.bare {
 			names = append(names, l.name)
 		}
 	}

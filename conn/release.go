@@ -13,6 +13,9 @@ var errNotHeld = errors.New("the server said at the release that the session doe
 // it back to the server. The caller holds the session's io, with nothing open
 // on it; release unlocks it.
 func (k *Keeper) release(l *Lock) error {
+	if l.bare {
+		return k.unpin(l)
+	}
 	s := l.sess
 	k.mu.Lock()
 	if _, mine := k.locks[l]; !mine { // lost meanwhile
@@ -121,6 +124,11 @@ func (k *Keeper) vacate(l *Lock) {
 		return
 	}
 	delete(k.locks, l)
+	if l.bare {
+		k.mu.Unlock()
+		k.locksHeld.Add(-1)
+		return
+	}
 	r := k.rooms[l.name]
 	r.holder, r.busy = nil, true
 	k.mu.Unlock()

@@ -230,7 +230,9 @@ func (s *session) names() []dialect.Name {
 	defer s.mu.Unlock()
 	names := make([]dialect.Name, 0, len(s.locks))
 	for _, l := range s.locks {
-		names = append(names, l.name)
+		if !l.bare {
+			names = append(names, l.name)
+		}
 	}
 	return names
 }

@@ -7,6 +7,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"slices"
+
+	"github.com/lockdb/lockdb/internal/sqlscan"
 )
 
 // stmt is a prepared statement. It follows the routing of its calls: it is
@@ -15,10 +17,13 @@ import (
 type stmt struct {
 	c     *conn
 	query string
-	first driver.Stmt // as prepared first: answers NumInput and the like
-	own   driver.Stmt // prepared on the conn's own session, nil if it is not
-	lent  []lentStmt  // prepared on lock sessions
-	used  bool        // the embedded one is taken
+	sees  sqlscan.Verdict // what it may do with session locks
+	db    bool            // it may have been prepared on the *sql.DB itself
+	gen   int             // the conn's generation that own is of
+	first driver.Stmt     // as prepared first: answers NumInput and the like
+	own   driver.Stmt     // prepared on the conn's own session, nil if it is not
+	lent  []lentStmt      // prepared on lock sessions
+	used  bool            // the embedded one is taken
 }
 
 type lentStmt struct {
@@ -65,12 +70,19 @@ func (s checkerConverterStmt) ColumnConverter(i int) driver.ValueConverter {
 
 // PrepareContext implements driver.ConnPrepareContext.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	sees := c.seesRaw(query)
+	fromDB := sees != 0 && direct()
+	if sees != 0 {
+		if err := c.beforeRaw(ctx, query, nil, sees, fromDB); err != nil {
+			return nil, err
+		}
+	}
 	sc, onLock, err := c.route(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if onLock {
-		s := &stmt{c: c, query: query}
+		s := &stmt{c: c, query: query, sees: sees, db: fromDB}
 		err := sc.run(ctx, "a statement", false, func(ctx context.Context, sess *session) (err error) {
 			s.first, err = s.on(ctx, sess)
 			return err
@@ -85,7 +97,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		return nil, err
 	}
 	s := c.freeStmt()
-	*s = stmt{c: c, query: query, first: inner, own: inner, used: true}
+	*s = stmt{c: c, query: query, sees: sees, db: fromDB, gen: c.generation, first: inner, own: inner, used: true}
 	return s.as(), nil
 }
 
@@ -131,6 +143,9 @@ func (s *stmt) Close() error {
 		l.sess.release(l.prepared)
 	}
 	own, c := s.own, s.c
+	if s.gen != c.generation {
+		own = nil // another one's session has it now
+	}
 	*s = stmt{}
 	if s != &c.stmt {
 		c.spare = s
@@ -159,18 +174,23 @@ func (s *stmt) on(ctx context.Context, sess *session) (driver.Stmt, error) {
 
 // here is the statement as prepared on the conn's own session.
 func (s *stmt) here(ctx context.Context) (driver.Stmt, error) {
-	if s.own == nil {
+	if s.own == nil || s.gen != s.c.generation {
 		inner, err := s.c.own.prepare(ctx, s.query)
 		if err != nil {
 			return nil, err
 		}
-		s.own = inner
+		s.own, s.gen = inner, s.c.generation
 	}
 	return s.own, nil
 }
 
 // ExecContext implements driver.StmtExecContext.
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, err error) {
+	if s.sees != 0 {
+		if err := s.c.beforeRaw(ctx, s.query, args, s.sees, s.db); err != nil {
+			return nil, err
+		}
+	}
 	sc, onLock, err := s.c.route(ctx)
 	if err != nil {
 		return nil, err
@@ -193,11 +213,19 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res d
 	if err != nil {
 		return nil, err
 	}
+	if s.sees != 0 {
+		return s.c.rawExec(s.query, args, func() (driver.Result, error) { return stmtExec(ctx, inner, args) })
+	}
 	return stmtExec(ctx, inner, args)
 }
 
 // QueryContext implements driver.StmtQueryContext.
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	if s.sees != 0 {
+		if err := s.c.beforeRaw(ctx, s.query, args, s.sees, s.db); err != nil {
+			return nil, err
+		}
+	}
 	sc, onLock, err := s.c.route(ctx)
 	if err != nil {
 		return nil, err
@@ -217,6 +245,9 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	inner, err := s.here(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if s.sees != 0 {
+		return s.c.rawQuery(s.query, args, func() (driver.Rows, error) { return stmtQuery(ctx, inner, args) })
 	}
 	return stmtQuery(ctx, inner, args)
 }

@@ -44,7 +44,7 @@
 //
 //	parameter                 option               default       values
 //	lockdb_ttl                WithTTL              30s           1s to 24h
-//	lockdb_raw                WithRawLocks         off           off (park and refuse: not in this version)
+//	lockdb_raw                WithRawLocks         park          park, refuse or off
 //	lockdb_max_sessions       WithMaxSessions      0             0 (no limit) or more
 //	lockdb_max_idle_sessions  WithMaxIdleSessions  2             0 or more
 //	lockdb_namespace          WithNamespace                      [a-z0-9_.:-]{0,24}

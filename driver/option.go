@@ -18,9 +18,9 @@ type RawMode = conn.RawMode
 
 // The raw modes.
 const (
-	RawPark   = conn.RawPark   // keep the session that such a statement left a lock on
+	RawPark   = conn.RawPark   // keep the session that such a statement left a lock on (default)
 	RawRefuse = conn.RawRefuse // fail the statement
-	RawOff    = conn.RawOff    // do not look (default)
+	RawOff    = conn.RawOff    // do not look
 )
 
 // PoolerMode says what to do when a connection pooler stands between lockdb and
@@ -66,9 +66,13 @@ type settings struct {
 // limit is the next one up. DSN: lockdb_ttl=30s.
 func WithTTL(d time.Duration) Option { return func(s *settings) { s.TTL = d } }
 
-// WithRawLocks says what happens to lock statements in SQL text. This version
-// offers RawOff (default) only; RawPark and RawRefuse are an error.
-// DSN: lockdb_raw=off.
+// WithRawLocks says what happens to lock statements in SQL text (GET_LOCK,
+// pg_advisory_lock, …). With RawPark, the default, the session on which a
+// statement on the *sql.DB left a lock is taken out of the pool, for the goroutine
+// that ran it, until its lock statements have released what is held; what is left
+// at the end of a transaction, or when a *sql.Conn is closed, is released.
+// RawRefuse fails such statements with ErrUnsupported. RawOff does not look.
+// DSN: lockdb_raw=park.
 func WithRawLocks(m RawMode) Option { return func(s *settings) { s.RawLocks = m } }
 
 // WithMaxSessions limits the sessions that are kept for locks, beside the pool of
@@ -154,9 +158,7 @@ func (s *settings) validate() error {
 		return fmt.Errorf("lockdb: the busy timeout (lockdb_busy_timeout, WithBusyTimeout) is %v: it must be 0, which does not wait, or more", s.BusyTimeout)
 	}
 	switch s.RawLocks {
-	case RawOff:
-	case RawPark, RawRefuse:
-		return fmt.Errorf("lockdb: this version does not yet offer the raw mode %q (lockdb_raw, WithRawLocks): use %q, and take locks with package lockctx", s.RawLocks, RawOff)
+	case RawOff, RawPark, RawRefuse:
 	default:
 		return fmt.Errorf("lockdb: unknown raw mode %s (lockdb_raw, WithRawLocks): the modes are %q, %q and %q", show(string(s.RawLocks)), RawPark, RawRefuse, RawOff)
 	}

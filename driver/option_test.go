@@ -69,8 +69,6 @@ func TestASettingOutOfBoundsIsAnErrorUnderBothItsNames(t *testing.T) {
 		{WithBusyTimeout(-1), "busy_timeout=-1ns", "0, which does not wait, or more"},
 		{WithRawLocks("keep"), "raw=keep", `unknown raw mode "keep"`},
 		{WithRawLocks(""), "raw=", `unknown raw mode ""`},
-		{WithRawLocks(RawPark), "raw=park", `this version does not yet offer the raw mode "park"`},
-		{WithRawLocks(RawRefuse), "raw=refuse", `this version does not yet offer the raw mode "refuse"`},
 		{WithPooler("transaction"), "pooler=transaction", `unknown pooler mode "transaction"`},
 		{WithNamespace("Shop!"), "namespace=Shop!", "namespace"},
 		{WithNamespace(strings.Repeat("x", 25)), "namespace=" + strings.Repeat("x", 25), "namespace"},
@@ -98,7 +96,7 @@ func TestASettingOutOfBoundsIsAnErrorUnderBothItsNames(t *testing.T) {
 func TestTheBoundsThemselvesAreAllowed(t *testing.T) {
 	for _, opt := range []Option{
 		WithTTL(time.Second), WithTTL(24 * time.Hour), WithTTL(1500 * time.Millisecond), WithMaxSessions(0), WithMaxIdleSessions(0), WithBusyTimeout(0),
-		WithNamespace(""), WithNamespace(strings.Repeat("x", 24)), WithLeaseTable("a"), WithLeaseTable("public.lockdb_lease"),
+		WithRawLocks(RawPark), WithRawLocks(RawRefuse), WithRawLocks(RawOff), WithNamespace(""), WithNamespace(strings.Repeat("x", 24)), WithLeaseTable("a"), WithLeaseTable("public.lockdb_lease"),
 		WithLeaseTable(strings.Repeat("x", 63) + "." + strings.Repeat("y", 63)),
 	} {
 		_, err := OpenConnector("u@/db", opt)

@@ -1,0 +1,214 @@
+package conn
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/lockdb/lockdb/internal/sqlscan"
+)
+
+// Lock statements that a program sends as SQL text, outside of a lock's context,
+// run on the conn's own session. What they leave there its ledger knows, by the
+// results seen or by asking the server, and when the conn comes back to the pool
+// it is settled (settle.go): released, or parked with the session (park.go).
+
+// rawLedger is what is known of the session locks on a conn's own session.
+type rawLedger struct {
+	n      int      // held by evidence: each grant seen less each release
+	unsure bool     // only the server knows
+	locks  []string // those that may be held, by name
+	others bool     // locks does not have all that may be held
+	owner  int64    // the goroutine that asked last
+}
+
+// maybe tells whether anything may be held.
+func (l *rawLedger) maybe() bool { return l.unsure || l.n > 0 }
+
+// names notes what a statement names.
+func (l *rawLedger) names(k *Keeper, query string, args []driver.NamedValue) {
+	locks, known := k.dialect.RawLocks(query, args)
+	for _, name := range locks {
+		if !slices.Contains(l.locks, name) {
+			l.locks = append(l.locks, name)
+		}
+	}
+	l.others = l.others || !known
+}
+
+// seesRaw tells what a statement on the conn's own session may do with locks; 0
+// is nothing, or that nobody wants to know.
+func (c *conn) seesRaw(query string) sqlscan.Verdict {
+	if c.keeper.opts.RawLocks == RawOff {
+		return 0
+	}
+	return c.keeper.dialect.RawScan(query)
+}
+
+// beforeRaw prepares the conn for a lock statement: it refuses it, or takes the
+// session that the goroutine has parked. The conn may have no session yet.
+// fromDB: as far as the caller knows it is a statement on the *sql.DB itself.
+func (c *conn) beforeRaw(ctx context.Context, query string, args []driver.NamedValue, v sqlscan.Verdict, fromDB bool) error {
+	k := c.keeper
+	if _, onLock, err := c.target(ctx); onLock || err != nil {
+		return err // a lock's session has rules of its own
+	}
+	if k.opts.RawLocks == RawRefuse {
+		return refuseRaw(v)
+	}
+	if k.parked.count.Load() > 0 && c.ownTxs == 0 && fromDB && !c.ledger.maybe() && direct() {
+		return c.takeParked(query, args, v)
+	}
+	return nil
+}
+
+// refuseRaw is what lockdb_raw=refuse says.
+func refuseRaw(v sqlscan.Verdict) error {
+	what := "a statement that may take or release session locks"
+	if v.Has(sqlscan.MayLock) && !v.Has(sqlscan.Opaque) {
+		what = "a statement that takes a session lock"
+	} else if v.Has(sqlscan.MayUnlock) && !v.Has(sqlscan.Opaque) {
+		what = "a statement that releases session locks"
+	}
+	return fault("", what+" is refused here (lockdb_raw=refuse): write l, err := lockctx.Acquire(ctx, db, key); defer l.Close(), "+
+		"and run the work under l.Context(); or use lockctx.Pin for a session of your own", ErrUnsupported)
+}
+
+// rawQuery is QueryContext on the own session for a lock statement.
+func (c *conn) rawQuery(query string, args []driver.NamedValue, run func() (driver.Rows, error)) (driver.Rows, error) {
+	rows, err := run()
+	if errors.Is(err, driver.ErrSkip) {
+		return nil, err // database/sql prepares it
+	}
+	c.ledger.owner = goid()
+	c.ledger.names(c.keeper, query, args)
+	call, plain := c.keeper.dialect.RawPlain(query, args)
+	if err != nil || !plain {
+		c.ledger.unsure = true
+		return rows, err
+	}
+	seen := newSeenRows(rows)
+	c.saw(call.Fn, call.Lock, seen)
+	return seen, nil
+}
+
+// saw notes the result of a plain call.
+func (c *conn) saw(fn sqlscan.Fn, lock string, r *seenRows) {
+	l := &c.ledger
+	if r.err != nil || len(r.row) != 1 || r.row[0] == nil && fn != sqlscan.Unlock {
+		l.unsure = true // GET_LOCK's NULL stands for an error, KILL QUERY's for one
+		return
+	}
+	yes := isTrue(r.row[0]) || c.keeper.dialect.Name() == "postgres" && fn == sqlscan.Lock // whose result is void
+	switch {
+	case fn == sqlscan.UnlockAll:
+		*l = rawLedger{owner: l.owner}
+	case fn == sqlscan.Unlock && yes && l.n > 0:
+		l.n--
+	case fn == sqlscan.Unlock && yes:
+		l.unsure = true // of what an earlier statement took unseen
+	case fn == sqlscan.Unlock:
+		c.keeper.strangerReleases(lock, l.owner)
+	case yes:
+		l.n++
+	}
+	if !l.maybe() {
+		l.locks, l.others = nil, false
+	}
+}
+
+func isTrue(v driver.Value) bool {
+	switch v := v.(type) {
+	case bool:
+		return v
+	case int64:
+		return v == 1
+	case []byte:
+		return string(v) == "1" || string(v) == "t"
+	case string:
+		return v == "1" || v == "t"
+	}
+	return false
+}
+
+// rawExec is ExecContext on the own session for a lock statement, whose result
+// nobody sees.
+func (c *conn) rawExec(query string, args []driver.NamedValue, run func() (driver.Result, error)) (driver.Result, error) {
+	res, err := run()
+	if !errors.Is(err, driver.ErrSkip) {
+		c.ledger.owner = goid()
+		c.ledger.names(c.keeper, query, args)
+		c.ledger.unsure = true
+	}
+	return res, err
+}
+
+// askLedger asks the server what is held, if that is not known. known is false
+// if it does not say.
+func (c *conn) askLedger(ctx context.Context) (held int64, known bool, err error) {
+	l := &c.ledger
+	if !l.unsure {
+		return int64(l.n), true, nil
+	}
+	if c.own.pg != nil && c.own.pg.PgConn().TxStatus() != 'I' {
+		return 0, false, nil
+	}
+	return c.keeper.dialect.RawHeld(ctx, &c.own, l.locks, !l.others)
+}
+
+// seenRows is a result whose first row was read to see it.
+type seenRows struct {
+	driver.Rows
+	row  []driver.Value
+	err  error // what came instead of it
+	read bool
+}
+
+func newSeenRows(inner driver.Rows) *seenRows {
+	r := &seenRows{Rows: inner, row: make([]driver.Value, len(inner.Columns()))}
+	if r.err = inner.Next(r.row); r.err != nil {
+		r.row = nil
+	}
+	cloneBytes(r.row)
+	return r
+}
+
+// Next implements driver.Rows.
+func (r *seenRows) Next(dest []driver.Value) error {
+	switch {
+	case r.read && r.err != nil:
+		return r.err
+	case r.read:
+		return r.Rows.Next(dest)
+	}
+	r.read = true
+	copy(dest, r.row)
+	return r.err
+}
+
+// NextResultSet implements driver.RowsNextResultSet.
+func (r *seenRows) NextResultSet() error {
+	more, ok := r.Rows.(driver.RowsNextResultSet)
+	if !ok {
+		return io.EOF
+	}
+	return more.NextResultSet()
+}
+
+// HasNextResultSet implements driver.RowsNextResultSet.
+func (r *seenRows) HasNextResultSet() bool { return hasNext(r.Rows) }
+
+// leftAt tells what was left on a session when it came back.
+func (k *Keeper) leftAt(l rawLedger, what string) {
+	k.tell(Event{Kind: EventLeft, Keys: slices.Clone(l.locks), Key: firstOf(l.locks), Err: fmt.Errorf("session locks taken in SQL text were left %s", what)})
+}
+
+func firstOf(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}

@@ -1,0 +1,69 @@
+package conn
+
+import (
+	"bytes"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// direct tells by the call stack whether database/sql is at work for the *sql.DB
+// itself: not for a *sql.Conn or a *sql.Tx, whose session is its user's. What
+// called database/sql does not count: that may be at work inside another call.
+func direct() bool {
+	var pcs [48]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for inside := false; ; {
+		f, more := frames.Next()
+		name, ours := strings.CutPrefix(f.Function, "database/sql.")
+		switch {
+		case strings.HasPrefix(name, "(*Conn).") || strings.HasPrefix(name, "(*Tx)."):
+			return false
+		case inside && !ours, !more:
+			return true
+		}
+		inside = ours
+	}
+}
+
+// goid is the id of the calling goroutine. It costs microseconds, and is asked
+// only by statements that may lock.
+func goid() int64 {
+	var buf [64]byte
+	id, _ := goidIn(buf[:runtime.Stack(buf[:], false)])
+	return id
+}
+
+// goidIn reads the id at the beginning of a stack.
+func goidIn(stack []byte) (id int64, ok bool) {
+	rest, ok := bytes.CutPrefix(stack, []byte("goroutine "))
+	if !ok {
+		return 0, false
+	}
+	digits, _, ok := bytes.Cut(rest, []byte(" "))
+	if !ok {
+		return 0, false
+	}
+	id, err := strconv.ParseInt(string(digits), 10, 64)
+	return id, err == nil
+}
+
+// goroutines are the ids of all goroutines that have not ended. It stops the world.
+func goroutines() map[int64]bool {
+	buf := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(buf, true)
+		if n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	all := make(map[int64]bool)
+	for _, stack := range bytes.Split(buf, []byte("\n\n")) {
+		if id, ok := goidIn(stack); ok {
+			all[id] = true
+		}
+	}
+	return all
+}
