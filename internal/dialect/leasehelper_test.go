@@ -1,11 +1,9 @@
 package dialect_test
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"slices"
 	"testing"
 	"time"
 
@@ -171,9 +169,4 @@ func (q *querier) run(t testing.TB, statements ...string) {
 	for _, s := range statements {
 		require.NoError(t, q.Exec(t.Context(), s), s)
 	}
-}
-
-func sorted(leases []dialect.Lease) []dialect.Lease {
-	slices.SortFunc(leases, func(a, b dialect.Lease) int { return cmp.Compare(a.Key, b.Key) })
-	return leases
 }

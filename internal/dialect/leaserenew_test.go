@@ -117,9 +117,8 @@ func TestARenewalReadsNoMoreThanItsRows(t *testing.T) {
 func TestAStatementThatWasPlannedForASmallTableDoesNotReadALargeOne(t *testing.T) {
 	eachDirect(t, func(t *testing.T, tab *table) {
 		m := tab.member(t)
-		l := m.take(t, "a", "me", time.Minute)
 		for range 8 {
-			l = m.take(t, "a", "me", time.Minute)
+			l := m.take(t, "a", "me", time.Minute)
 			require.Equal(t, 1, m.renew(t, l))
 			m.release(t, l)
 		}
@@ -128,7 +127,7 @@ func TestAStatementThatWasPlannedForASmallTableDoesNotReadALargeOne(t *testing.T
 			m.run(t, "BEGIN")
 		}
 		before := m.reads(t)
-		l = m.take(t, "a", "me", time.Minute)
+		l := m.take(t, "a", "me", time.Minute)
 		require.Equal(t, 1, m.renew(t, l))
 		m.release(t, l)
 		require.Less(t, m.reads(t)-before, int64(50))

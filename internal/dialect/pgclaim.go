@@ -3,6 +3,7 @@ package dialect
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -43,7 +44,7 @@ func (t pgLeases) Claim(ctx context.Context, q Querier, s LeaseServer, l Lease, 
 		case "23505", "40001", "40P01":
 			continue
 		}
-		if err != errLeaseRaced { //nolint:errorlint // set above
+		if !errors.Is(err, errLeaseRaced) {
 			return g, err
 		}
 	}
