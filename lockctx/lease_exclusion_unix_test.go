@@ -28,49 +28,14 @@ const (
 	exclusionKeys       = 200
 )
 
-// witnessTable makes a table that sees tenures as they are, through connections that know nothing of lockdb: who has a
-// lease marks its row with his token. The row must be free then, and have had lesser tokens only.
-func witnessTable(t testing.TB, view *dbtest.Server, keys int) *sql.DB {
-	t.Helper()
-	bare := view.Open(t)
-	bare.SetMaxOpenConns(1)
-	_, err := bare.Exec("CREATE TABLE w (k BIGINT PRIMARY KEY, inside BIGINT, token BIGINT NOT NULL, tenures BIGINT NOT NULL)")
-	require.NoError(t, err)
-	for k := range keys {
-		_, err := bare.Exec(fmt.Sprintf("INSERT INTO w VALUES (%d, NULL, 0, 0)", k))
-		require.NoError(t, err)
-	}
-	return bare
-}
-
-// change runs a statement that must change one row.
-func change(ctx context.Context, bare *sql.DB, query string) error {
-	res, err := bare.ExecContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n != 1 {
-		return errors.Join(fmt.Errorf("%w: %d rows changed by %s", errWitness, n, query), err)
-	}
-	return nil
-}
-
-var errWitness = errors.New("the witness has seen two inside, or a token that went back")
-
-func enter(ctx context.Context, bare *sql.DB, key int, token int64) error {
-	return change(ctx, bare, fmt.Sprintf("UPDATE w SET inside = %d, token = %d, tenures = tenures + 1 WHERE k = %d AND inside IS NULL AND token < %d", token, token, key, token))
-}
-
-func leave(ctx context.Context, bare *sql.DB, key int, token int64) error {
-	return change(ctx, bare, fmt.Sprintf("UPDATE w SET inside = NULL WHERE k = %d AND inside = %d", key, token))
-}
-
 type churnArgs struct {
-	Key        string
-	Driver     string // of the witness
-	Goroutines int
-	Keys       int
-	For        time.Duration
+	Key         string
+	Driver, DSN string // of the witness
+	Goroutines  int
+	Keys        int
+	For         time.Duration
+	TTL         time.Duration
+	Troubled    bool // connections break: that is no fault
 }
 
 type churnResult struct {
@@ -81,7 +46,7 @@ type churnResult struct {
 
 // churn has a peer's goroutines take leases of random keys, a few of which most want, for a time.
 var churn = newJob("churn", func(p *peer, a churnArgs) (r churnResult, err error) {
-	bare, err := sql.Open(a.Driver, p.dsn)
+	bare, err := sql.Open(a.Driver, a.DSN)
 	if err != nil {
 		return r, err
 	}
@@ -101,7 +66,7 @@ var churn = newJob("churn", func(p *peer, a churnArgs) (r churnResult, err error
 				switch {
 				case err == nil:
 					own++
-				case errors.Is(err, lockctx.ErrNotAcquired), errors.Is(err, context.DeadlineExceeded):
+				case !errors.Is(err, errWitness) && (a.Troubled || errors.Is(err, lockctx.ErrNotAcquired) || errors.Is(err, context.DeadlineExceeded)):
 					refused.Add(1)
 				default:
 					mu.Lock()
@@ -132,7 +97,7 @@ func oneTenure(db, bare *sql.DB, a churnArgs) error {
 	name := fmt.Sprint(a.Key, "/", key)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*promptly)
 	defer cancel()
-	opts := []lockctx.Option{lockctx.Lease(time.Minute), lockctx.RenewEvery(200 * time.Millisecond)}
+	opts := []lockctx.Option{lockctx.Lease(a.TTL), lockctx.RenewEvery(200 * time.Millisecond)}
 	acquire := lockctx.Acquire
 	switch rand.IntN(8) {
 	case 0:
@@ -150,56 +115,122 @@ func oneTenure(db, bare *sql.DB, a churnArgs) error {
 	}
 	seen := context.Background() // whatever becomes of ctx, the tenure ends with Close
 	if err := enter(seen, bare, key, lk.Token()); err != nil {
-		return err
+		return errors.Join(err, lk.Close())
 	}
 	if err := leave(seen, bare, key, lk.Token()); err != nil {
+		return errors.Join(err, lk.Close())
+	}
+	if err := lk.Close(); err != nil && !a.Troubled {
 		return err
 	}
-	return lk.Close()
+	return nil
 }
 
-func requireExclusion(t *testing.T, s *dbtest.Server) {
+// exclusion has processes contend for leases under the eyes of a witness.
+type exclusion struct {
+	t    *testing.T
+	view *dbtest.Server
+	look *sql.DB
+	args churnArgs
+}
+
+func newExclusion(t *testing.T, s *dbtest.Server) *exclusion {
+	t.Helper()
 	view := s.CreateDatabase(t)
-	look := witnessTable(t, view, exclusionKeys)
-	args := churnArgs{
-		Key: dbtest.Key(t), Driver: view.Driver(), Goroutines: exclusionGoroutines, Keys: exclusionKeys, For: *exclusionTime,
-	}
+	return &exclusion{t, view, witnessTable(t, view, exclusionKeys), churnArgs{
+		Key: dbtest.Key(t), Driver: view.Driver(), DSN: view.DSN(), TTL: time.Minute,
+		Goroutines: exclusionGoroutines, Keys: exclusionKeys, For: *exclusionTime,
+	}}
+}
+
+// run returns when the processes have ended, and how many tenures each had. meanwhile is called from time to time.
+func (e *exclusion) run(dsn string, meanwhile func()) (each []int64) {
+	e.t.Helper()
 	var runs []<-chan done[churnResult]
 	for range exclusionProcesses {
-		runs = append(runs, churn.begin(startPeer(t, view), args))
+		runs = append(runs, churn.begin(startPeerDSN(e.t, dsn), e.args))
 	}
-	connections := 0
 	var total int64
 	for i, run := range runs {
-		for {
-			var d done[churnResult]
+		d, over := done[churnResult]{}, false
+		for until := time.Now().Add(*exclusionTime + 3*promptly); !over; {
 			select {
 			case d = <-run:
-			case <-time.After(200 * time.Millisecond):
-				if s.Kind() != dbtest.PgBouncer {
-					connections = max(connections, sessionsOf(t, view, look))
-				}
-				continue
+				over = true
+			case <-time.After(100 * time.Millisecond):
+				require.True(e.t, time.Now().Before(until), "process %d does not end", i)
+				meanwhile()
 			}
-			require.NoError(t, d.Err)
-			require.Empty(t, d.R.Errs)
-			require.NotZero(t, d.R.Tenures, "process %d had no turn", i)
-			t.Logf("process %d: %d tenures (of a goroutine at least %d), %d attempts given up", i, d.R.Tenures, d.R.Least, d.R.Refused)
-			total += d.R.Tenures
-			break
 		}
+		require.NoError(e.t, d.Err)
+		require.Empty(e.t, d.R.Errs)
+		require.NotZero(e.t, d.R.Tenures, "process %d had no turn", i)
+		e.t.Logf("process %d: %d tenures (of a goroutine at least %d), %d attempts given up", i, d.R.Tenures, d.R.Least, d.R.Refused)
+		each, total = append(each, d.R.Tenures), total+d.R.Tenures
 	}
-	t.Logf("%d tenures, at most %d connections of %d processes, of which the witnesses had up to 8 each", total, connections, exclusionProcesses)
 	var tenures, inside int64
-	require.NoError(t, look.QueryRow("SELECT SUM(tenures), COUNT(inside) FROM w").Scan(&tenures, &inside))
-	require.Equal(t, total, tenures)
-	require.Zero(t, inside)
+	require.NoError(e.t, e.look.QueryRow("SELECT SUM(tenures), COUNT(inside) FROM w").Scan(&tenures, &inside))
+	require.Equal(e.t, total, tenures)
+	require.Zero(e.t, inside)
+	return each
+}
+
+// nothingStays checks that all leases can be had at once, while the processes still live: what one of them had
+// left behind would keep TryAcquire from it.
+func (e *exclusion) nothingStays(within time.Duration) {
+	e.t.Helper()
+	db := open(e.t, e.view)
+	for key := range exclusionKeys {
+		var err error
+		require.Eventually(e.t, func() bool {
+			var lk *lockctx.Lock
+			lk, err = lockctx.TryAcquire(testCtx(e.t), db, fmt.Sprint(e.args.Key, "/", key), lockctx.Lease(lasting))
+			return err == nil && lk.Close() == nil
+		}, within, time.Millisecond, "key %d: %v", key, err)
+	}
 }
 
 func TestOfFourProcessesNeverTwoHaveALeaseAndItsTokensOnlyGrow(t *testing.T) {
-	dbtest.Each(t, requireExclusion)
+	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
+		e := newExclusion(t, s)
+		most := 0
+		e.run(e.view.DSN(), func() {
+			if s.Kind() != dbtest.PgBouncer {
+				most = max(most, sessionsOf(t, e.view, e.look)-1)
+			}
+		})
+		t.Logf("at most %d connections, of which the witnesses had up to 8 for each process", most)
+		e.nothingStays(promptly)
+	})
 }
 
-func TestThroughPgBouncerOfFourProcessesNeverTwoHaveALease(t *testing.T) {
-	requireExclusion(t, dbtest.Shared(t, dbtest.PgBouncer))
+func TestOfFourProcessesNeverTwoHaveALeaseWhileConnectionsBreak(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
+		e := newExclusion(t, s)
+		relay := e.view.Relay(t)
+		e.args.TTL, e.args.Troubled = 5*time.Second, true
+		over := time.Now().Add(*exclusionTime)
+		e.run(relay.DSN(), func() {
+			if rand.IntN(3) == 0 && time.Now().Before(over) {
+				relay.Reset()
+			}
+		})
+		e.nothingStays(2 * e.args.TTL) // a release that was not confirmed leaves the lease to its expiry
+	})
+}
+
+func TestFourProcessesShareALeaseFairly(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		e := newExclusion(t, s)
+		e.args.Keys, e.args.Goroutines = 1, 8
+		tenures := e.run(e.view.DSN(), func() {})
+		var total int64
+		for _, n := range tenures {
+			total += n
+		}
+		for i, n := range tenures {
+			require.GreaterOrEqual(t, 20*n, total, "process %d had %d of %d tenures", i, n, total)
+		}
+	})
 }

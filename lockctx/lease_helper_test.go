@@ -113,3 +113,45 @@ func conflict(err error) bool {
 
 // atFence tells whether it was the server that found the lease gone, at Commit.
 func atFence(err error) bool { return strings.Contains(err.Error(), "at its COMMIT") }
+
+// expire lets the lease's time be over since a moment.
+func (lt *leaseTable) expire(key string) {
+	lt.t.Helper()
+	name := lockName(lt.t, key)
+	lt.exec("UPDATE lockdb_lease SET expires_us = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) - 1000 WHERE lease_key = '"+name+"'",
+		"UPDATE lockdb_lease SET expires_at = clock_timestamp() - interval '1 millisecond' WHERE lease_key = '"+name+"'")
+}
+
+const lasting = 30 * time.Second // the TTL of leases that are not to expire
+
+// queueUp acquires on a goroutine of its own and returns when one more of this process waits for the key.
+func queueUp(t testing.TB, db *sql.DB, key string, opts ...lockctx.Option) <-chan grant {
+	t.Helper()
+	before := waitersHere(t, db, key)
+	granted := async(func() grant {
+		lk, err := lockctx.Acquire(testCtx(t), db, key, opts...)
+		return grant{lk, err, time.Now()}
+	})
+	require.Eventually(t, func() bool { return waitersHere(t, db, key) > before }, promptly, time.Millisecond/4)
+	return granted
+}
+
+// waitersHere are those of this process who wait for the key.
+func waitersHere(t testing.TB, db *sql.DB, key string) int {
+	t.Helper()
+	all, err := lockctx.Held(context.Background(), db)
+	require.NoError(t, err)
+	for _, h := range all {
+		if h.Key == key {
+			return h.Waiters
+		}
+	}
+	return 0
+}
+
+// eachAndPgBouncer is dbtest.Each through PgBouncer, too.
+func eachAndPgBouncer(t *testing.T, f func(t *testing.T, s *dbtest.Server)) {
+	t.Helper()
+	dbtest.Each(t, f)
+	t.Run(string(dbtest.PgBouncer), func(t *testing.T) { f(t, dbtest.Shared(t, dbtest.PgBouncer)) })
+}

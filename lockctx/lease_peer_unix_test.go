@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockdb/lockdb/driver"
@@ -106,6 +107,7 @@ type done[R any] struct {
 }
 
 func servePeer(dsn string) {
+	_ = mysql.SetLogger(&mysql.NopLogger{})
 	c, err := driver.OpenConnector(dsn, driver.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		panic(err)

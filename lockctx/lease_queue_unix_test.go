@@ -3,7 +3,6 @@
 package lockctx_test
 
 import (
-	"context"
 	"database/sql"
 	"math/rand/v2"
 	"testing"
@@ -14,33 +13,6 @@ import (
 	"github.com/lockdb/lockdb/internal/dbtest"
 	"github.com/lockdb/lockdb/lockctx"
 )
-
-const lasting = 30 * time.Second // the TTL of leases that are not to expire
-
-// queueUp acquires on a goroutine of its own and returns when one more of this process waits for the key.
-func queueUp(t testing.TB, db *sql.DB, key string, opts ...lockctx.Option) <-chan grant {
-	t.Helper()
-	before := waitersHere(t, db, key)
-	granted := async(func() grant {
-		lk, err := lockctx.Acquire(testCtx(t), db, key, opts...)
-		return grant{lk, err, time.Now()}
-	})
-	require.Eventually(t, func() bool { return waitersHere(t, db, key) > before }, promptly, time.Millisecond/4)
-	return granted
-}
-
-// waitersHere are those of this process who wait for the key.
-func waitersHere(t testing.TB, db *sql.DB, key string) int {
-	t.Helper()
-	all, err := lockctx.Held(context.Background(), db)
-	require.NoError(t, err)
-	for _, h := range all {
-		if h.Key == key {
-			return h.Waiters
-		}
-	}
-	return 0
-}
 
 func TestWaitersOfAProcessGetALeaseInTheirOrder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
@@ -106,14 +78,19 @@ func TestProcessesGetALeaseInTheOrderOfTheirArrival(t *testing.T) {
 			order := rand.Perm(len(peers))
 			granted := arrivals(t, view, watch, key, peers, order)
 			require.NoError(t, holder.Close())
-			again := async(func() *lockctx.Lock { return acquire(t, db, key, lockctx.Lease(lasting)) })
+			again := async(func() grant {
+				lk, err := lockctx.Acquire(testCtx(t), db, key, lockctx.Lease(lasting))
+				return grant{lk, err, time.Now()}
+			})
 			tokens := make([]int64, len(peers))
 			for range peers {
 				// Whoever is served next closes, so that the one after him is.
 				i := servedNext(t, granted, tokens)
 				peerClose.must(peers[i], "it")
 			}
-			last := within(t, again, promptly, "the turn of the one who came back")
+			came := within(t, again, promptly, "the turn of the one who came back")
+			require.NoError(t, came.err)
+			last := came.lk
 			for n, i := range order {
 				require.Less(t, tokens[i], last.Token(), "the one who came back at once has overtaken")
 				for _, j := range order[n+1:] {
@@ -202,11 +179,4 @@ func TestTryAcquireGetsAnExpiredLeaseOfAStoppedHolderAtOnce(t *testing.T) {
 		require.NoError(t, g.err)
 		require.NoError(t, g.lk.Close())
 	})
-}
-
-// eachAndPgBouncer is dbtest.Each through PgBouncer, too.
-func eachAndPgBouncer(t *testing.T, f func(t *testing.T, s *dbtest.Server)) {
-	t.Helper()
-	dbtest.Each(t, f)
-	t.Run(string(dbtest.PgBouncer), func(t *testing.T) { f(t, dbtest.Shared(t, dbtest.PgBouncer)) })
 }
