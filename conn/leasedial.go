@@ -23,6 +23,7 @@ func (c leaseConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	lc := &leaseConn{phys: newPhys(dc)}
+	c.keeper.checker.CompareAndSwap(nil, &lc.phys) // for the conns of Lock.DB that have not dialled
 	if s := captured.Conn(); s != nil {
 		lc.sock = s
 		lc.watch, _ = sock.Watch(s, func() { lc.gone.Store(true) }) // without it the next statement finds out

@@ -218,7 +218,8 @@ func TestAStatementOnASessionLockUnderALeaseEndsWithTheLossOfTheLease(t *testing
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		s = s.CreateDatabase(t)
 		db, key := open(t, s), dbtest.Key(t)
-		lk := acquire(t, db, key, lockctx.Lease(time.Second))
+		lk, err := lockctx.Acquire(context.Background(), db, key, lockctx.Lease(time.Second)) // which nothing else can end
+		require.NoError(t, err)
 		session, err := lockctx.Acquire(lk.Context(), db, key)
 		require.NoError(t, err)
 		newLeaseTable(t, s).steal(key)

@@ -168,6 +168,22 @@ func TestInTxUnderALeaseNeedsNoSlotOfThePool(t *testing.T) {
 	})
 }
 
+func TestTheDBOfALeaseTakesWhatTheDriverTakes(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		lk := acquire(t, open(t, s), dbtest.Key(t), lockctx.Lease(ttl))
+		query, arg, want := "SELECT ?", any(uint64(1<<63+1)), "9223372036854775809"
+		if !s.IsMySQL() {
+			query, arg, want = "SELECT $1::int[]::text", []int32{1, 2}, "{1,2}"
+		}
+		var got string
+		require.NoError(t, lk.DB().QueryRowContext(lk.Context(), query, arg).Scan(&got))
+		require.Equal(t, want, got)
+		_, err := lk.DB().ExecContext(testCtx(t), "SELECT 1")
+		require.ErrorIs(t, err, lockctx.ErrUnsupported, "under no lease")
+		require.NoError(t, lk.Close())
+	})
+}
+
 func TestFenceByHandGuardsATransactionThatWasBegunElsewhere(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		s = s.CreateDatabase(t)
