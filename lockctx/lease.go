@@ -74,7 +74,8 @@ func RenewEvery(d time.Duration) Option {
 // Fence makes in tx the check that Commit makes in a transaction begun under a
 // lease's Context, for one that was not: ctx is the lease's Context, tx a transaction
 // on the lease's database, of whatever *sql.DB. It looks whether the lease is still
-// held, and keeps it so until tx ends; call it as the last thing before tx.Commit.
+// held, and keeps it so until tx ends; call it as the last thing before tx.Commit: on MySQL and MariaDB
+// the lease cannot be renewed in between.
 // nil means that what tx commits, it commits while the lease is held. If the lease
 // has moved on, the error matches ErrLost, and tx must be rolled back, as on any
 // error. Without a lease in ctx the error matches ErrUnsupported, and so it does in
