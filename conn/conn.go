@@ -57,7 +57,7 @@ func (c *conn) route(ctx context.Context) (sc scope, onLock bool, err error) {
 	if sc, onLock, err = c.target(ctx); onLock || err != nil {
 		return sc, onLock, err
 	}
-	if c.leash && c.bound == nil && !c.keeper.leased(ctx) {
+	if c.leash && c.bound == nil && c.ownTxs == 0 && !c.keeper.leased(ctx) {
 		return scope{}, false, fault("", "the DB of a lock runs statements only under the lock's context: pass lock.Context(), or one derived from it", ErrUnsupported)
 	}
 	if !c.open {
