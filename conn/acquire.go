@@ -18,6 +18,7 @@ type Request struct {
 	begin   *driver.TxOptions // of InTx: begin such a transaction with the grant, if it costs nothing
 	Timeout time.Duration     // bounds the wait; 0 is no bound
 	Try     bool              // do not wait
+	Shared  bool              // multiplexed
 
 	// Lease, if not 0, is the TTL of a lease, which the lock then is.
 	Lease  time.Duration
@@ -74,8 +75,21 @@ func (k *Keeper) acquire(ctx context.Context, req Request, name dialect.Name) (*
 	if outer, ok := ctx.Value(k).(*Lock); ok && outer.Err() == nil {
 		return k.nest(ctx, outer, req, name)
 	}
+	if req.Shared {
+		return k.acquireShared(ctx, req, name)
+	}
+	for l, _ := ctx.Value(sharedOf{k}).(*Lock); l != nil; l = l.aroundShared {
+		if l.name == name && l.Err() == nil {
+			return nil, fault(req.Key, "the context holds it as a multiplexed lock, whose session is not its own: use Multiplexed here, too, or leave it out there", ErrDeadlock)
+		}
+	}
 	k.everLocked.Store(true)
-	w := &waiter{key: req.Key, parent: ctx, since: time.Now(), begin: req.begin, outcome: req.outcome}
+	return k.acquireInRoom(ctx, req, name)
+}
+
+// acquireInRoom acquires what no lock around it has.
+func (k *Keeper) acquireInRoom(ctx context.Context, req Request, name dialect.Name) (*Lock, error) {
+	w := &waiter{shared: req.Shared, key: req.Key, parent: ctx, since: time.Now(), begin: req.begin, outcome: req.outcome}
 	w.until, _ = ctx.Deadline()
 	if over := w.since.Add(req.Timeout); req.Timeout > 0 && (w.until.IsZero() || over.Before(w.until)) {
 		w.until = over
@@ -99,6 +113,9 @@ func (k *Keeper) acquire(ctx context.Context, req Request, name dialect.Name) (*
 	}
 	r.busy = true
 	k.mu.Unlock()
+	if req.Shared {
+		return k.attemptShared(ctx, r, w, req)
+	}
 	return k.attempt(ctx, r, w, req)
 }
 
@@ -282,6 +299,7 @@ func (k *Keeper) answerBound() time.Duration { return max(cleanupBound, slice+k.
 // neither mu nor io.
 func (k *Keeper) install(r *room, w *waiter, s *session, t tenure) (*Lock, error) {
 	l := &Lock{keeper: k, key: w.key, name: r.name, sess: s, since: time.Now(), tenure: t}
+	l.shared = w.shared
 	l.xact = s.begun != nil && s.begun.xact
 	l.ctx = newLockCtx(w.parent, l)
 	k.locksHeld.Add(1)
@@ -296,6 +314,10 @@ func (k *Keeper) install(r *room, w *waiter, s *session, t tenure) (*Lock, error
 		k.mu.Unlock()
 		k.locksHeld.Add(-1)
 		return nil, fault(w.key, "", errAcquire, errPeerClosed)
+	}
+	if l.shared {
+		k.share(s)
+		k.multiplexing.held++
 	}
 	r.busy, r.holder = false, l
 	k.locks[l] = struct{}{}

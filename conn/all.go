@@ -24,6 +24,9 @@ func (k *Keeper) AcquireAll(ctx context.Context, keys []string, req Request) (*L
 	if len(keys) == 0 {
 		return nil, errors.New("lockdb: AcquireAll needs at least one key")
 	}
+	if req.Shared {
+		return nil, fault("", "the locks of AcquireAll share a session of their own already: leave Multiplexed out", ErrUnsupported)
+	}
 	if req.Name != nil {
 		return nil, fault("", "AdvisoryID and AdvisoryPair name one lock: they do not go with AcquireAll", ErrUnsupported)
 	}

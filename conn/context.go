@@ -126,7 +126,11 @@ type lockKey struct{}
 func (c *lockCtx) Value(key any) any {
 	switch key := key.(type) {
 	case *Keeper:
-		if key == c.lock.keeper && !c.lock.isLease {
+		if key == c.lock.keeper && !c.lock.isLease && !c.lock.shared {
+			return c.lock
+		}
+	case sharedOf:
+		if c.lock.shared && key.keeper == c.lock.keeper {
 			return c.lock
 		}
 	case leaseOf:

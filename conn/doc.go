@@ -16,6 +16,11 @@
 //   - A Lock can be a lease, which package lease keeps (lease.go, leaselock.go,
 //     leasekeeper.go, leasedial.go). A transaction under leases has a fence, which
 //     its Commit asks (fence.go, fencedtx.go, fencehand.go).
+//   - A multiplexed lock shares its session with others (multiplex.go). A Pinned is
+//     a session without a lock (pin.go).
+//   - Session locks that SQL text takes on a conn's own session are noted (raw.go,
+//     seenrows.go), and settled when the conn comes back to the pool: released, or
+//     parked with the session (settle.go, park.go, stack.go).
 //   - What becomes of calls and locks is told to observers and the log, counted
 //     and listed (observer.go, outcome.go, stats.go, held.go).
 //

@@ -11,6 +11,9 @@ import (
 // InTx acquires the lock, begins a transaction under it, runs fn, commits and
 // releases. See package lockctx.
 func (k *Keeper) InTx(ctx context.Context, req Request, txOpts *sql.TxOptions, fn func(context.Context, *sql.Tx) error) (err error) {
+	if req.Shared {
+		return fault(req.Key, "the transaction would not end with a multiplexed lock, whose session is not its own: leave Multiplexed out", ErrUnsupported)
+	}
 	req.begin = &driver.TxOptions{}
 	if txOpts != nil {
 		req.begin = &driver.TxOptions{Isolation: driver.IsolationLevel(txOpts.Isolation), ReadOnly: txOpts.ReadOnly}

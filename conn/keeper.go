@@ -51,7 +51,8 @@ type Keeper struct {
 	queue    []*sessionOrder // who waits for a session, first come first served
 	rooms    map[dialect.Name]*room
 	locks    map[*Lock]struct{}
-	nesting  map[*waiter]dialect.Name // who waits for a nested lock, for Held
+	multiplexing
+	nesting map[*waiter]dialect.Name // who waits for a nested lock, for Held
 
 	dbOnce    sync.Once // opens db, which is Lock.DB
 	db        *sql.DB

@@ -20,6 +20,8 @@ func (r *Request) Check() error {
 		return errors.New("lockdb: Owner names the holder of a lease: give Lease(ttl) too, or leave it out")
 	case r.Lease == 0 && r.Renew != 0:
 		return errors.New("lockdb: RenewEvery is for a lease: give Lease(ttl) too, or leave it out")
+	case r.Lease != 0 && r.Shared:
+		return fault(r.Key, "Multiplexed is for session locks: a lease has no session", ErrUnsupported)
 	case r.Lease != 0 && r.Name != nil:
 		return fault(r.Key, "AdvisoryID and AdvisoryPair name advisory locks, and a lease is a row of a table: use one or the other", ErrUnsupported)
 	case r.Renew > r.Lease/3:

@@ -25,6 +25,10 @@ type Lock struct {
 	tenure tenure
 	xact   bool // the lock is a transaction's own and ends with it
 	bare   bool // there is no lock, only the session: see Pin
+	shared bool // it is multiplexed: the session is not its own
+	// aroundShared is the innermost multiplexed lock under whose context this one,
+	// which is multiplexed as well, was acquired.
+	aroundShared *Lock
 
 	// A nested lock was acquired under another one's context: it lives on
 	// that one's session, at the gate of the outermost. If it is a re-entry,
@@ -154,8 +158,12 @@ func (l *Lock) Err() error {
 		return l.leaseErr()
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
+	err := l.err
+	l.mu.Unlock()
+	if err == nil && l.shared && l.reentry {
+		return l.aroundShared.Err()
+	}
+	return err
 }
 
 // DB returns the lock's session as a *sql.DB that needs no slot of the pool and
@@ -172,6 +180,9 @@ func (l *Lock) DB() *sql.DB { return l.keeper.sessionDB() }
 func (l *Lock) Conn(ctx context.Context) (*sql.Conn, error) {
 	if err := l.Err(); err != nil {
 		return nil, err
+	}
+	if l.shared {
+		return nil, fault(l.key, "a multiplexed lock has no session of its own: leave Multiplexed out", ErrUnsupported)
 	}
 	c, err := l.DB().Conn(ctx)
 	if err != nil {
@@ -244,6 +255,9 @@ func (l *Lock) release(reason error) error {
 	}
 	if l.outer != nil {
 		return l.leaveNest(gone)
+	}
+	if l.shared {
+		return l.closeShared(gone, reason)
 	}
 	l.closeGates(gone)
 	s, patience := l.sess, l.keeper.opts.BusyTimeout

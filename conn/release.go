@@ -124,6 +124,9 @@ func (k *Keeper) vacate(l *Lock) {
 		return
 	}
 	delete(k.locks, l)
+	if l.shared {
+		k.multiplexing.held--
+	}
 	if l.bare {
 		k.mu.Unlock()
 		k.locksHeld.Add(-1)

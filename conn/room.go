@@ -32,6 +32,7 @@ type waiter struct {
 	until   time.Time         // when it gives up, zero if nobody knows
 	begin   *driver.TxOptions // InTx's
 	outcome *outcome
+	shared  bool        // wants it multiplexed
 	ready   chan answer // buffered; one answer
 	place   *list.Element
 	leaving bool // takes what answer comes next, and nothing but an answer

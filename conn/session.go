@@ -43,6 +43,8 @@ type session struct {
 	unlocked bool   // the server's lock was released with the last COMMIT
 	clock    clock
 
+	entered int // guarded by the keeper's mu: who is at it for a multiplexed lock
+
 	bounded bound
 
 	mu        sync.Mutex // guards what follows; no I/O and no callback under it

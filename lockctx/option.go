@@ -50,6 +50,22 @@ func advisory(name dialect.Name) Option {
 	}
 }
 
+// Multiplexed has the lock share a server session with other multiplexed locks:
+// ten thousand of them, each of its own key, need no more than one. Its Context
+// only tells of the end of the lock: what runs under it runs on the pool's
+// connections, and may commit after a loss; that is what the session of its own
+// is for. So InTx, AcquireAll, Lock.Conn and Lease do not go with it
+// (ErrUnsupported). When the shared session is lost, so are all its locks. On
+// PostgreSQL the locks of a process take at most three quarters of the server's
+// lock table; beyond that Acquire returns ErrUnsupported, which names
+// max_locks_per_transaction.
+func Multiplexed() Option {
+	return func(r *conn.Request) error {
+		r.Shared = true
+		return nil
+	}
+}
+
 func request(key string, opts []Option) (conn.Request, error) {
 	if len(opts) == 0 {
 		return conn.Request{Key: key}, nil // without the allocation that opt(&req) makes

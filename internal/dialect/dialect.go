@@ -72,6 +72,9 @@ type Dialect interface {
 	Release(ctx context.Context, q Querier, n Name) (bool, error)
 	// ReleaseAll releases every session lock of the session.
 	ReleaseAll(ctx context.Context, q Querier) error
+	// LockCapacity is how many locks the server's lock table has room for, of all
+	// who use it; 0 if it has no table of a given size.
+	LockCapacity(ctx context.Context, q Querier) (int, error)
 	// Holder tells in words which session holds the lock, "" if none does or
 	// the server does not say.
 	Holder(ctx context.Context, q Querier, n Name) (string, error)

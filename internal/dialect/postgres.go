@@ -216,3 +216,15 @@ func pgLocksKey(n Name) string {
 	}
 	return strconv.FormatUint(uint64(uint32(class)), 10) + ", " + strconv.FormatUint(uint64(uint32(object)), 10) + ", " + subid
 }
+
+// LockCapacity is what the manual gives under max_locks_per_transaction. The
+// server has some room beyond it.
+func (postgresDialect) LockCapacity(ctx context.Context, q Querier) (int, error) {
+	row, err := q.QuerySimple(ctx, "SELECT current_setting('max_locks_per_transaction')::int * "+
+		"(current_setting('max_connections')::int + current_setting('max_prepared_transactions')::int)")
+	if err != nil || len(row) != 1 {
+		return 0, err
+	}
+	n, err := integer(row[0])
+	return int(n), err
+}
