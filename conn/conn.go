@@ -131,7 +131,8 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 	case sees != 0:
 		return c.rawQuery(query, args, func() (driver.Rows, error) { return c.own.query(ctx, query, args) })
 	}
-	return c.own.query(ctx, query, args)
+	rows, err := c.own.query(ctx, query, args)
+	return rows, c.keeper.cutOff(ctx, err)
 }
 
 // ExecContext implements driver.ExecerContext.
@@ -151,7 +152,8 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	case sees != 0:
 		return c.rawExec(query, args, func() (driver.Result, error) { return c.own.exec(ctx, query, args) })
 	}
-	return c.own.exec(ctx, query, args)
+	res, err := c.own.exec(ctx, query, args)
+	return res, c.keeper.cutOff(ctx, err)
 }
 
 // BeginTx implements driver.ConnBeginTx.

@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -127,6 +129,20 @@ func (l *Lock) leaseLost(cause error) {
 			_ = l.giveBack()
 		})
 	}
+}
+
+// cutOff is the error of a statement on a conn's own session, which says so if it
+// was the end of a lease that ended it: pgx has words of its own for the end of a
+// context whose error it does not know.
+func (k *Keeper) cutOff(ctx context.Context, err error) error {
+	if err == nil || !k.everLeased.Load() || errors.Is(err, driver.ErrSkip) || errors.Is(err, ErrLost) || errors.Is(err, ErrReleased) {
+		return err
+	}
+	ended := ctx.Err()
+	if l, ok := ctx.Value(leaseOf{k}).(*Lock); ok && (errors.Is(ended, ErrLost) || errors.Is(ended, ErrReleased)) {
+		return fault(l.key, "the lease ended while a statement ran", ended, err)
+	}
+	return err
 }
 
 // closeLease is Close of a lease.

@@ -216,7 +216,8 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res d
 	if s.sees != 0 {
 		return s.c.rawExec(s.query, args, func() (driver.Result, error) { return stmtExec(ctx, inner, args) })
 	}
-	return stmtExec(ctx, inner, args)
+	res, err = stmtExec(ctx, inner, args)
+	return res, s.c.keeper.cutOff(ctx, err)
 }
 
 // QueryContext implements driver.StmtQueryContext.
@@ -249,7 +250,8 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driv
 	if s.sees != 0 {
 		return s.c.rawQuery(s.query, args, func() (driver.Rows, error) { return stmtQuery(ctx, inner, args) })
 	}
-	return stmtQuery(ctx, inner, args)
+	rows, err := stmtQuery(ctx, inner, args)
+	return rows, s.c.keeper.cutOff(ctx, err)
 }
 
 // Exec implements driver.Stmt; database/sql calls ExecContext.
