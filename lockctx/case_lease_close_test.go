@@ -1,148 +1,182 @@
 package lockctx_test
 
 import (
-	"sync"
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"runtime/pprof"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockdb/lockdb/driver"
 	"github.com/lockdb/lockdb/internal/dbtest"
 	"github.com/lockdb/lockdb/lockctx"
 )
 
-// forLong is the TTL of leases that are not renewed in a test.
-const forLong = time.Minute
-
-// closeByTen closes the lock on ten goroutines at once.
-func closeByTen(lk *lockctx.Lock) []error {
-	var wg sync.WaitGroup
-	errs := make([]error, 10)
-	for i := range errs {
-		wg.Go(func() { errs[i] = lk.Close() })
-	}
-	wg.Wait()
-	return errs
+// mustNotWait reads the row as one who finds no other's lock on it.
+func mustNotWait(t *testing.T, tab *table, id int) {
+	t.Helper()
+	tx, err := tab.bare.Begin()
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	var v int
+	require.NoError(t, tx.QueryRow(fmt.Sprintf("SELECT v FROM t WHERE id = %d FOR UPDATE NOWAIT", id)).Scan(&v),
+		"the lease was released before the transaction was rolled back")
+	require.Zero(t, v)
 }
 
-func TestC40_CloseOfALeaseCanBeCalledOften(t *testing.T) {
-	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
-		view := s.CreateDatabase(t)
-		db, other, key, rows := open(t, view), open(t, view), dbtest.Key(t), newLeaseTable(t, view)
-		for range 10 {
-			lk := acquire(t, db, key, lockctx.Lease(forLong))
-			next := queueUp(t, other, key, lockctx.Lease(forLong))
-			for _, err := range closeByTen(lk) {
-				require.NoError(t, err)
+func TestI4_CloseOfALeaseWithATransactionOpenRollsItBackBeforeItReleases(t *testing.T) {
+	eachFencing(t, func(t *testing.T, view *dbtest.Server, tab *table) {
+		tab.mustInsert(testCtx(t), tab.bare, 1)
+		db, other, rows := open(t, view), open(t, view), newLeaseTable(t, view)
+		for way, begin := range beginnings {
+			if way == "db.BeginTx under a context that does not end" {
+				continue // below
 			}
-			g := within(t, next, promptly, "the next one's turn")
-			require.NoError(t, g.err)
-			require.NoError(t, lk.Close())
-			for _, err := range closeByTen(lk) {
-				require.NoError(t, err)
-			}
-			require.ErrorIs(t, lk.Err(), lockctx.ErrReleased)
-			row, _ := rows.look(key)
-			require.Equal(t, g.lk.Token(), row.token)
-			require.Positive(t, row.left, "Close has released the successor's lease")
-			require.NoError(t, g.lk.Err())
-			require.NoError(t, g.lk.Close())
-		}
-	})
-}
-
-func TestC40_CloseOfALostLeaseSaysSoEachTime(t *testing.T) {
-	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
-		view := s.CreateDatabase(t)
-		db, key, rows := open(t, view), dbtest.Key(t), newLeaseTable(t, view)
-		told := acquire(t, db, key, lockctx.Lease(forLong), lockctx.RenewEvery(50*time.Millisecond))
-		stolen := rows.steal(key)
-		requireLost(t, told)
-		for _, err := range append(closeByTen(told), told.Close()) {
-			require.ErrorIs(t, err, lockctx.ErrLost)
-		}
-
-		key2 := dbtest.Key(t)
-		unaware := acquire(t, db, key2, lockctx.Lease(forLong))
-		stolen2 := rows.steal(key2)
-		for _, err := range append(closeByTen(unaware), unaware.Close()) {
-			require.ErrorIs(t, err, lockctx.ErrLost)
-		}
-		require.ErrorIs(t, unaware.Err(), lockctx.ErrLost)
-		for k, token := range map[string]int64{key: stolen, key2: stolen2} {
-			row, _ := rows.look(k)
-			require.Equal(t, token, row.token)
-			require.Equal(t, "thief", row.owner)
-			require.Positive(t, row.left, "Close has released the successor's lease")
-		}
-	})
-}
-
-func TestC40_CloseOfALeaseAfterThatOfItsDB(t *testing.T) {
-	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
-		view := s.CreateDatabase(t)
-		db, key, rows := open(t, view), dbtest.Key(t), newLeaseTable(t, view)
-		lk := acquire(t, db, key, lockctx.Lease(forLong))
-		waiting := queueUp(t, db, key, lockctx.Lease(forLong))
-		require.NoError(t, db.Close())
-		within(t, lk.Context().Done(), promptly, "the end of the lock's context")
-		require.False(t, rows.isHeld(key), "the lease outlives the db that it was acquired through")
-		g := within(t, waiting, promptly, "the end of the wait")
-		require.ErrorIs(t, g.err, lockctx.ErrClosed)
-		next := acquire(t, open(t, view), key, lockctx.Lease(forLong))
-		for _, err := range append(closeByTen(lk), lk.Close()) {
-			if err != nil {
-				require.ErrorIs(t, err, lockctx.ErrClosed)
-			}
-		}
-		require.True(t, rows.isHeld(key), "Close has released the successor's lease")
-		require.NoError(t, next.Err())
-		require.NoError(t, next.Close())
-		_, err := lockctx.Acquire(testCtx(t), db, key, lockctx.Lease(forLong))
-		require.Error(t, err)
-	})
-}
-
-func TestC40_CloseOfALeaseAndOfItsDBAtOnce(t *testing.T) {
-	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
-		view := s.CreateDatabase(t)
-		rows := newLeaseTable(t, view)
-		for range 10 {
-			db, key := open(t, view), dbtest.Key(t)
-			lk := acquire(t, db, key, lockctx.Lease(forLong))
-			waiting := queueUp(t, db, key, lockctx.Lease(forLong))
-			closed := async(db.Close)
-			for _, err := range closeByTen(lk) {
-				if err != nil {
-					require.ErrorIs(t, err, lockctx.ErrClosed)
+			t.Run(way, func(t *testing.T) {
+				for range 5 {
+					lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(unrenewed))
+					tx, err := begin(t, db, lk, nil)
+					require.NoError(t, err)
+					_, err = tx.Exec("UPDATE t SET v = 1 WHERE id = 1")
+					require.NoError(t, err)
+					next := waitIn(testCtx(t), t, "(*wait).wait", other, lk.Key(), lockctx.Lease(unrenewed))
+					closed := async(lk.Close)
+					g := within(t, next, promptly, "the next holder")
+					require.NoError(t, g.err)
+					mustNotWait(t, tab, 1)
+					require.Greater(t, g.lk.Token(), lk.Token())
+					err = within(t, closed, promptly, "Close")
+					require.ErrorIs(t, err, lockctx.ErrReleased)
+					require.ErrorContains(t, err, "transaction")
+					require.ErrorContains(t, err, "rolled back")
+					require.ErrorContains(t, err, lk.Key())
+					requireCommitFailed(t, tx.Commit(), lk, lockctx.ErrReleased)
+					require.NoError(t, g.lk.Close())
+					require.False(t, rows.isHeld(lk.Key()))
 				}
-			}
-			require.NoError(t, within(t, closed, promptly, "the db's Close"))
-			g := within(t, waiting, promptly, "the end of the wait")
-			if g.err != nil {
-				require.ErrorIs(t, g.err, lockctx.ErrClosed)
-			}
-			require.False(t, rows.isHeld(key))
+			})
 		}
+		require.Zero(t, tab.value(1))
 	})
 }
 
-func TestC61_CloseOfAnExpiredLeaseDoesNotReleaseTheSuccessors(t *testing.T) {
-	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
-		view := s.CreateDatabase(t)
-		db, other, key, rows := open(t, view), open(t, view), dbtest.Key(t), newLeaseTable(t, view)
-		lk := acquire(t, db, key, lockctx.Lease(forLong))
-		rows.expire(key)
-		next, err := lockctx.TryAcquire(testCtx(t), other, key, lockctx.Lease(forLong))
+// Nobody can have database/sql roll it back, so it is the fence that does at last.
+func TestI4_ATransactionThatOutlivesItsLeaseCommitsNothing(t *testing.T) {
+	eachFencing(t, func(t *testing.T, view *dbtest.Server, tab *table) {
+		db, other := open(t, view, driver.WithBusyTimeout(time.Second)), open(t, view)
+		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(unrenewed))
+		tx, err := db.BeginTx(context.WithoutCancel(lk.Context()), nil)
 		require.NoError(t, err)
-		require.Greater(t, next.Token(), lk.Token())
-		before, _ := rows.look(key)
-		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
-		after, _ := rows.look(key)
-		require.Equal(t, next.Token(), after.token)
-		require.Equal(t, before.owner, after.owner)
-		require.Positive(t, after.left)
-		require.NoError(t, next.Err())
+		tab.mustInsert(testCtx(t), tx, 1)
+		begun := time.Now()
+		err = lk.Close()
+		require.ErrorIs(t, err, lockctx.ErrReleased)
+		require.ErrorContains(t, err, "still open")
+		require.GreaterOrEqual(t, time.Since(begun), time.Second, "it waits")
+		next := acquire(t, other, lk.Key(), lockctx.Lease(unrenewed))
+		require.ErrorIs(t, tx.Commit(), lockctx.ErrReleased)
+		require.Empty(t, tab.ids())
+		require.NoError(t, tab.insert(testCtx(t), tab.bare, 1), "it was rolled back")
 		require.NoError(t, next.Close())
 	})
+}
+
+func TestI4_WhenCommitAndCloseOfALeaseMeetWhatCommitSaysIsSoWhenCloseReturns(t *testing.T) {
+	eachFencing(t, func(t *testing.T, view *dbtest.Server, tab *table) {
+		db := open(t, view)
+		committed := 0
+		for id := range 100 {
+			lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(unrenewed))
+			var tx *sql.Tx
+			var err error
+			if id%2 == 0 {
+				tx, err = db.BeginTx(lk.Context(), nil)
+			} else {
+				tx, err = lockConn(t, lk).BeginTx(context.Background(), nil)
+			}
+			require.NoError(t, err)
+			tab.mustInsert(testCtx(t), tx, id)
+			pause := rand.N(300 * time.Microsecond)
+			closed := async(func() error { time.Sleep(pause); return lk.Close() })
+			commit := async(func() error { time.Sleep(300*time.Microsecond - pause); return tx.Commit() })
+			cerr := within(t, closed, promptly, "Close")
+			ids := tab.ids()
+			err = within(t, commit, promptly, "Commit")
+			if err == nil {
+				committed++
+				require.Contains(t, ids, id)
+				require.NoError(t, cerr)
+			} else {
+				requireCommitFailed(t, err, lk, lockctx.ErrReleased)
+				require.NotContains(t, ids, id)
+				require.NotErrorIs(t, err, lockctx.ErrOutcomeUnknown)
+				require.ErrorIs(t, cerr, lockctx.ErrReleased)
+			}
+			require.Equal(t, ids, tab.ids())
+		}
+		t.Logf("%d of 100 committed", committed)
+	})
+}
+
+func TestI4_CloseOfALeaseWaitsForACommitThatIsUnderWay(t *testing.T) {
+	eachFencing(t, func(t *testing.T, view *dbtest.Server, tab *table) {
+		relay, other := view.Relay(t), open(t, view)
+		db := openDSN(t, relay.DSN())
+		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(unrenewed))
+		tx, err := db.BeginTx(lk.Context(), nil)
+		require.NoError(t, err)
+		tab.mustInsert(testCtx(t), tx, 1)
+		relay.Cut()
+		commit := asyncIn(t, "(*fence).commit", tx.Commit)
+		closed := async(lk.Close)
+		require.Eventually(t, func() bool { return lk.Err() != nil }, promptly, time.Millisecond)
+		select {
+		case err := <-closed:
+			t.Fatalf("Close returned while COMMIT was under way: %v", err)
+		case err := <-commit:
+			t.Fatalf("Commit returned without an answer: %v", err)
+		case <-time.After(200 * time.Millisecond):
+		}
+		_, err = lockctx.TryAcquire(testCtx(t), other, lk.Key(), lockctx.Lease(unrenewed))
+		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
+		relay.Heal()
+		require.NoError(t, within(t, commit, promptly, "Commit"))
+		require.NoError(t, within(t, closed, promptly, "Close"))
+		require.Equal(t, []int{1}, tab.ids())
+		require.NoError(t, acquire(t, other, lk.Key(), lockctx.Lease(unrenewed)).Close())
+	})
+}
+
+func TestI3_ALongStatementDoesNotCarryATransactionPastTheLossOfItsLease(t *testing.T) {
+	eachFencing(t, func(t *testing.T, view *dbtest.Server, tab *table) {
+		db, rows := open(t, view), newLeaseTable(t, view)
+		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(5*time.Second), lockctx.RenewEvery(20*time.Millisecond))
+		tx, err := db.BeginTx(lk.Context(), nil)
+		require.NoError(t, err)
+		tab.mustInsert(testCtx(t), tx, 1)
+		slept := asyncIn(t, "(*conn).ExecContext", func() error {
+			_, err := tx.ExecContext(lk.Context(), sleepQuery(view, 20))
+			return err
+		})
+		rows.steal(lk.Key())
+		err = within(t, slept, promptly, "the end of the statement")
+		require.ErrorIs(t, err, lockctx.ErrLost)
+		requireLost(t, lk)
+		requireCommitFailed(t, tx.Commit(), lk, lockctx.ErrLost)
+		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
+		require.Empty(t, tab.ids())
+	})
+}
+
+// asyncIn is async that returns when f is in the function.
+func asyncIn[T any](t *testing.T, function string, f func() T) <-chan T {
+	t.Helper()
+	label, c := dbtest.Key(t), make(chan T, 1)
+	go pprof.Do(context.Background(), pprof.Labels("call", label), func(context.Context) { c <- f() })
+	require.Eventually(t, func() bool { return labelledIn(label, function) }, promptly, time.Millisecond)
+	return c
 }
