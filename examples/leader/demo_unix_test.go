@@ -19,7 +19,7 @@ var tale = []string{
 	"leads\n",
 	"stands by\n",
 	"stands by\n",
-	"message 1 committed\n",
+	" committed\n",
 	"kill -9 of broker 1 ",
 	"leads\n",
 	" after the kill: ",
