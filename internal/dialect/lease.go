@@ -30,7 +30,7 @@ type Leases interface {
 	// the account may see. ErrLeaseTableShape: it is there, but cannot hold leases.
 	Find(ctx context.Context, q Querier) (Leases, error)
 	// Create creates the table, and succeeds if somebody else just has.
-	Create(ctx context.Context, q Querier) error
+	Create(ctx context.Context, q Querier, s LeaseServer) error
 	// Claim takes the lease if its row is missing or expired, or has the same owner; l.Token does
 	// not matter. A refusal is no error. After an error Grant.Taken is valid still: a statement
 	// that failed may have taken the companion.
@@ -65,7 +65,7 @@ type Leases interface {
 	FenceQuery(s LeaseServer, l Lease) string
 	// Prune deletes at most limit rows that have been idle for age, since they expired and since
 	// the lease was acquired last, and tells how many. It may take two round trips.
-	Prune(ctx context.Context, q Querier, age time.Duration, limit int) (int64, error)
+	Prune(ctx context.Context, q Querier, s LeaseServer, age time.Duration, limit int) (int64, error)
 	// Fault tells what an error of these statements means.
 	Fault(err error) LeaseFault
 }

@@ -42,8 +42,8 @@ func TestATableThatIsMissingIsFoundToBeSoAndCreated(t *testing.T) {
 			require.ErrorContains(t, err, "CREATE TABLE")
 			_, err = leases.Claim(t.Context(), q, dialect.LeaseServer{}, dialect.Lease{Key: "k", Owner: "a"}, dialect.Companion{})
 			require.Equal(t, dialect.LeaseFaultNoTable, leases.Fault(err), "%v", err)
-			require.NoError(t, leases.Create(t.Context(), q))
-			require.NoError(t, leases.Create(t.Context(), q), "a second time")
+			require.NoError(t, leases.Create(t.Context(), q, dialect.LeaseServer{}))
+			require.NoError(t, leases.Create(t.Context(), q, dialect.LeaseServer{}), "a second time")
 			found, err := leases.Find(t.Context(), q)
 			require.NoError(t, err, name)
 
@@ -72,9 +72,9 @@ func TestManyMayCreateTheTableAtOnce(t *testing.T) {
 		for range 16 {
 			q := tab.bare(t)
 			wg.Go(func() {
-				err := tab.Create(t.Context(), q)
+				err := tab.Create(t.Context(), q, dialect.LeaseServer{})
 				for tab.Fault(err) == dialect.LeaseFaultRetry {
-					err = tab.Create(t.Context(), q)
+					err = tab.Create(t.Context(), q, dialect.LeaseServer{})
 				}
 				if err == nil {
 					_, err = tab.d.Leases("lockdb_lease").Find(t.Context(), q)
@@ -182,7 +182,7 @@ func TestAnAccountWithoutPrivilegesIsToldSo(t *testing.T) {
 		if !tab.IsMySQL() {
 			m.run(t, "ROLLBACK TO SAVEPOINT s")
 		}
-		err = tab.d.Leases("another").Create(t.Context(), m)
+		err = tab.d.Leases("another").Create(t.Context(), m, dialect.LeaseServer{})
 		require.Equal(t, dialect.LeaseFaultForbidden, tab.Fault(err), "%v", err)
 	})
 }

@@ -48,7 +48,7 @@ func newTable(t testing.TB, s *dbtest.Server) *table {
 	tab := &table{Server: s, d: dialectOf(s), dsn: s.DSN()}
 	q := tab.bare(t)
 	leases := tab.d.Leases("lockdb_lease")
-	require.NoError(t, leases.Create(t.Context(), q))
+	require.NoError(t, leases.Create(t.Context(), q, dialect.LeaseServer{}))
 	found, err := leases.Find(t.Context(), q)
 	require.NoError(t, err)
 	tab.Leases = found
@@ -127,7 +127,7 @@ func (m *member) renew(t testing.TB, leases ...dialect.Lease) int {
 
 func (m *member) prune(t testing.TB, age time.Duration, limit int, want int64) {
 	t.Helper()
-	n, err := m.Prune(t.Context(), m.querier, age, limit)
+	n, err := m.Prune(t.Context(), m.querier, m.s, age, limit)
 	require.NoError(t, err)
 	require.Equal(t, want, n)
 }

@@ -27,7 +27,9 @@ func (t mysqlLeases) DDL() string {
 		"owner VARBINARY(64) NOT NULL, token BIGINT NOT NULL, expires_us BIGINT NOT NULL) ENGINE=InnoDB"
 }
 
-func (t mysqlLeases) Create(ctx context.Context, q Querier) error { return q.Exec(ctx, t.DDL()) }
+func (t mysqlLeases) Create(ctx context.Context, q Querier, _ LeaseServer) error {
+	return q.Exec(ctx, t.DDL())
+}
 
 func (t mysqlLeases) Look(ctx context.Context, q Querier, key string) (row LeaseRow, found bool, err error) {
 	values, err := q.QueryRow(ctx, "SELECT owner,token,expires_us-"+mysqlNow+" FROM "+t.table()+" WHERE lease_key='"+key+"'")
@@ -53,7 +55,7 @@ func mysqlIs(l Lease) string {
 
 // Prune looks for the rows without locking any, in a round trip of its own: a DELETE that looked for
 // itself would wait for the rows of others. A new lease of the key gets a token of the time then, so that it grows.
-func (t mysqlLeases) Prune(ctx context.Context, q Querier, age time.Duration, limit int) (int64, error) {
+func (t mysqlLeases) Prune(ctx context.Context, q Querier, _ LeaseServer, age time.Duration, limit int) (int64, error) {
 	idle := "GREATEST(expires_us,token)<" + mysqlNow + "-" + micros(age)
 	keys, err := q.QueryRows(ctx, "SELECT HEX(lease_key) FROM "+t.table()+" WHERE "+idle+" ORDER BY lease_key LIMIT "+number(int64(limit)))
 	if err != nil || len(keys) == 0 {

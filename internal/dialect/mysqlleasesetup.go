@@ -17,7 +17,7 @@ import (
 func (mysqlLeases) Setup(ctx context.Context, q Querier, idle time.Duration) (s LeaseServer, err error) {
 	secs := min(max(1, int64((idle+time.Second-1)/time.Second)), 31536000)
 	if err := q.Exec(ctx, "SET SESSION autocommit=1,sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',innodb_lock_wait_timeout=1,"+
-		"sql_safe_updates=0,sql_select_limit=18446744073709551615,wait_timeout="+number(secs)); err != nil {
+		"sql_safe_updates=0,sql_select_limit=18446744073709551615,group_concat_max_len=1024,wait_timeout="+number(secs)); err != nil {
 		return s, fmt.Errorf("prepare the session: %w", err)
 	}
 	rows, err := q.QueryAll(ctx, "SHOW VARIABLES WHERE Variable_name IN "+

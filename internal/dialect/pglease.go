@@ -32,8 +32,12 @@ func (t pgLeases) DDL() string {
 }
 
 // Create passes over what happens to those who create the table at the same time.
-func (t pgLeases) Create(ctx context.Context, q Querier) error {
-	err := q.Exec(ctx, t.DDL())
+func (t pgLeases) Create(ctx context.Context, q Querier, s LeaseServer) (err error) {
+	if s.Pooled {
+		_, err = pgAlone(ctx, q, s, t.DDL())
+	} else {
+		err = q.Exec(ctx, t.DDL())
+	}
 	switch sqlState(err) {
 	case "23505", "42P07", "42710": // a duplicate in the catalogue, a duplicate table, a duplicate type
 		return nil
@@ -78,11 +82,11 @@ func pgIs(l Lease) string {
 
 // Prune passes over rows that others have locked. A new lease of the key gets a token of the
 // time then, so that it grows.
-func (t pgLeases) Prune(ctx context.Context, q Querier, age time.Duration, limit int) (int64, error) {
+func (t pgLeases) Prune(ctx context.Context, q Querier, s LeaseServer, age time.Duration, limit int) (int64, error) {
 	query := "WITH idle AS MATERIALIZED (SELECT lease_key FROM " + t.table() + " WHERE expires_at<clock_timestamp()-" + micros(age) +
 		"*interval '1 microsecond' AND token<" + pgNow + "-" + micros(age) + " LIMIT " + number(int64(limit)) + " FOR UPDATE SKIP LOCKED), " +
 		"gone AS (DELETE FROM " + t.table() + " l USING idle WHERE l.lease_key=idle.lease_key RETURNING 1) SELECT count(*) FROM gone"
-	row, err := pgAlone(ctx, q, LeaseServer{}, query)
+	row, err := pgAlone(ctx, q, s, query)
 	if err != nil || len(row) != 1 {
 		return 0, err
 	}

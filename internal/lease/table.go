@@ -33,10 +33,10 @@ func (m *Manager) Table(ctx context.Context) (dialect.Leases, error) {
 	}
 	named := m.cfg.Dialect.Leases(m.cfg.Table)
 	var t dialect.Leases
-	err := m.loosely(ctx, patience, func(ctx context.Context, q dialect.Querier, _ dialect.LeaseServer) (err error) {
+	err := m.loosely(ctx, patience, func(ctx context.Context, q dialect.Querier, s dialect.LeaseServer) (err error) {
 		t, err = named.Find(ctx, q)
 		if errors.Is(err, dialect.ErrNoLeaseTable) {
-			if err = named.Create(ctx, q); err != nil {
+			if err = named.Create(ctx, q, s); err != nil {
 				return fmt.Errorf("the table of leases is not there, or not to be seen, and cannot be created (%w): have somebody run: %s", err, named.DDL())
 			}
 			t, err = named.Find(ctx, q)
@@ -65,8 +65,8 @@ func (m *Manager) Prune(ctx context.Context, age time.Duration) (total int64, er
 	t, err := m.Table(ctx)
 	for err == nil {
 		var n int64
-		err = m.loosely(ctx, patience, func(ctx context.Context, q dialect.Querier, _ dialect.LeaseServer) (err error) {
-			n, err = t.Prune(ctx, q, age, pruneStep)
+		err = m.loosely(ctx, patience, func(ctx context.Context, q dialect.Querier, s dialect.LeaseServer) (err error) {
+			n, err = t.Prune(ctx, q, s, age, pruneStep)
 			return err
 		})
 		total += n
