@@ -16,6 +16,9 @@ import (
 	"github.com/lockdb/lockdb/lockctx"
 )
 
+// forLong is the TTL of leases that are not renewed in a test.
+const forLong = time.Minute
+
 // leaseRow is a row of the table of leases.
 type leaseRow struct {
 	owner string
