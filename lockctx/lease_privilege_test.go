@@ -87,14 +87,14 @@ func TestLeasesNeedToSelectInsertAndUpdateAndPruneToDelete(t *testing.T) {
 
 		ddl, err := lockctx.LeaseDDL(ctx, db)
 		require.NoError(t, err)
-		_, err = lockctx.TryAcquire(ctx, db, key, lockctx.Lease(forLong))
+		_, err = lockctx.TryAcquire(ctx, db, key, lockctx.Lease(time.Minute))
 		require.ErrorContains(t, err, "cannot be created")
 		require.ErrorContains(t, err, ddl)
 		r.requireDriverError(err)
 
 		r.run(ddl)
 		r.grant("SELECT, INSERT", "lockdb_lease")
-		_, err = lockctx.TryAcquire(ctx, db, key, lockctx.Lease(forLong))
+		_, err = lockctx.TryAcquire(ctx, db, key, lockctx.Lease(time.Minute))
 		require.ErrorContains(t, err, "leases need SELECT, INSERT and UPDATE on their table")
 		r.requireDriverError(err)
 
