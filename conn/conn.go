@@ -27,12 +27,11 @@ type conn struct {
 	ownTx  ownTx // embedded, so that Begin and Prepare allocate nothing of ours
 	ownTxs int   // open transactions on own
 	ledger rawLedger
-	// generation counts the sessions that the conn has had: what was prepared on
-	// an earlier one is not to be touched.
-	generation int
-	stmt       stmt
-	spare      *stmt // closed, free for use again
-	spent      bool  // not to be used again once it is returned
+
+	stmt     stmt
+	spare    *stmt // closed, free for use again
+	prepared *stmt // the first of those that are prepared on own
+	spent    bool  // not to be used again once it is returned
 }
 
 // pgConn adds what only PostgreSQL has: the *pgx.Conn, for CopyFrom and the like.
@@ -81,6 +80,9 @@ func (c *conn) target(ctx context.Context) (sc scope, onLock bool, err error) {
 	case c.bound != nil:
 		if err := c.bound.Err(); err != nil {
 			return scope{}, false, err
+		}
+		if l, ok := ctx.Value(c.keeper).(*Lock); ok { // the conn is bound to no session
+			return scope{lock: l}, true, nil
 		}
 		if l, ok := c.bound.ctx.Value(c.keeper).(*Lock); ok {
 			return scope{lock: l}, true, nil
@@ -243,6 +245,9 @@ func (c *conn) Close() error {
 		c.keeper.spawn(func() { _ = tx.Rollback() })
 	}
 	c.ownTx.fence.end()
+	if l := c.ledger; l.maybe() && !l.parked.IsZero() {
+		c.keeper.spawn(func() { c.keeper.lostRaw(l) })
+	}
 	if !c.open {
 		return nil
 	}

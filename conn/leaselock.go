@@ -159,13 +159,13 @@ func (l *Lock) closeLease(gone error, reason error) error {
 // endLease ends a closing lock: it ends the contexts, waits until then for the
 // transactions begun under it to end, and releases the leases.
 func (l *Lock) endLease(gone, reason error, until time.Time) error {
+	open := l.openWork() // before the end of the contexts, which rolls back
 	for _, n := range l.reentries() {
 		if n.to(stateClosing, gone) {
 			_ = n.endLease(gone, reason, until)
 		}
 	}
 	l.leaveAround()
-	open := l.openWork() // before the end of the context, which rolls back
 	l.ctx.endWith(gone)
 	var note error
 	switch stuck := l.awaitWork(until); {
