@@ -25,7 +25,16 @@ func TestHiddenTellsWhetherATextMayLockByOtherCallsThanItShows(t *testing.T) {
 		{sqlscan.Postgres, "SELECT pg_advisory_lock(1)", false},
 		{sqlscan.Postgres, "DO $$ BEGIN PERFORM pg_advisory_lock(1); END $$", true},
 		{sqlscan.Postgres, "EXECUTE s", true},
+		{sqlscan.Postgres, `SELECT U&"pg_advisory\005Flock"(1)`, true},
+		{sqlscan.Postgres, `SELECT U&"pg_advisory!005Flock" UESCAPE '!' (1)`, true},
+		{sqlscan.Postgres, `SELECT U&"a" AS b, (1)`, false},
 	} {
 		require.Equal(t, tc.want, sqlscan.Hidden(tc.d, tc.sql), tc.sql)
+	}
+}
+
+func TestHiddenAllocatesNothing(t *testing.T) {
+	for _, c := range scanCases {
+		require.Zero(t, testing.AllocsPerRun(10, func() { _ = sqlscan.Hidden(c.d, c.sql) }), "%s", c.sql)
 	}
 }

@@ -193,7 +193,10 @@ func refWalk(d Dialect, sql string, r refReading) (v Verdict, doubt bool) {
 			v |= MayLock | Opaque
 		}
 	}
-	// Statements.
+	return v | refStatements(d, toks), doubt
+}
+
+func refStatements(d Dialect, toks []refToken) (v Verdict) {
 	for len(toks) > 0 {
 		n := 0
 		for n < len(toks) && toks[n] != (refToken{"mark", ";"}) {
@@ -202,7 +205,7 @@ func refWalk(d Dialect, sql string, r refReading) (v Verdict, doubt bool) {
 		v |= refStatement(d, toks[:n])
 		toks = toks[min(n+1, len(toks)):]
 	}
-	return v, doubt
+	return v
 }
 
 func refStatement(d Dialect, toks []refToken) (v Verdict) {
@@ -337,4 +340,32 @@ func refScan(d Dialect, sql string) Verdict {
 		v |= Opaque
 	}
 	return v
+}
+
+// refHidden is Hidden as one would write it without regard to time.
+func refHidden(d Dialect, sql string) bool {
+	toks, doubt := refTokens(d, sql, refUsual(d))
+	if doubt {
+		return true
+	}
+	kind := func(i int) string {
+		if i < 0 {
+			return ""
+		}
+		return toks[i].kind
+	}
+	for i, t := range toks {
+		escaped := kind(i-1) == "uident" || kind(i-3) == "uident" && kind(i-2) == "word" && refName(toks[i-2]) == "uescape" && kind(i-1) == "string"
+		if t.text == "(" && escaped {
+			return true
+		}
+	}
+	for begins, i := true, 0; i < len(toks); i++ {
+		t := &toks[i]
+		if d == MySQL && begins && t.kind == "word" && strings.EqualFold(t.text, "do") {
+			t.text = "SELECT" // which evaluates expressions, too
+		}
+		begins = t.text == ";" || begins && t.text == "("
+	}
+	return refStatements(d, toks).Has(MayLock)
 }

@@ -76,7 +76,10 @@ func Hidden(d Dialect, sql string) bool {
 			s.begun, s.opening, s.last = true, query, t
 			continue
 		}
-		if s.hides(d, sql, t).Has(MayLock) || t.isMark(sql, '(') && s.escaped != 0 {
+		if t.isMark(sql, '(') && (s.escaped == 1 || s.escaped == 3) { // of a name that the text does not show
+			return true
+		}
+		if s.hides(d, sql, t).Has(MayLock) {
 			return true
 		}
 		if t.kind == end {

@@ -266,7 +266,7 @@ func TestScanAgreesWithTheReferenceOnRandomTexts(t *testing.T) {
 	assert.Greater(t, found, n/20, "too few of the texts touch a lock to prove anything")
 }
 
-// agrees holds Scan, Calls and Plain against the reference and each other.
+// agrees holds Scan, Hidden, Calls and Plain against the reference and each other.
 func agrees(t *testing.T, d Dialect, sql string) Verdict {
 	got, want := Scan(d, sql), refScan(d, sql)
 	if got != want {
@@ -286,6 +286,9 @@ func agrees(t *testing.T, d Dialect, sql string) Verdict {
 	}
 	if calls&^usual != 0 {
 		t.Errorf("%d: %q: Calls gives %v, the text %v", d, sql, calls, usual)
+	}
+	if got, want := Hidden(d, sql), refHidden(d, sql); got != want {
+		t.Errorf("%d: %q: hidden is %v, want %v", d, sql, got, want)
 	}
 	_, plain := Plain(d, sql)
 	if plain != (calls != 0 && got != 0 && !got.Has(Opaque)) {
