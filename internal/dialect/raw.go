@@ -44,6 +44,8 @@ func mysqlRawName(o sqlscan.Operand, args []driver.NamedValue) (string, bool) {
 	switch o.Kind {
 	case sqlscan.Text:
 		return o.Text, o.Text != ""
+	case sqlscan.Int: // the server takes its digits for the name
+		return number(o.Int), true
 	case sqlscan.Arg:
 		if o.Arg < 1 || o.Arg > len(args) {
 			return "", false
