@@ -122,7 +122,10 @@ func (m *Manager) look(ctx context.Context, r *room, req Request, g *dialect.Gra
 			row, found, err = t.Look(ctx, q, req.Key)
 			return err
 		})
-		if err != nil {
+		switch {
+		case err != nil && m.fault(err) == dialect.LeaseFaultNoTable: // any more, so that there is no row
+			m.forgetTable()
+		case err != nil:
 			return err
 		}
 		g.Known, g.Holder, g.Left, g.Token = found, row.Owner, row.Left, row.Token

@@ -153,13 +153,14 @@ func (b *beat) note(leases []*Lease, moved []int, start time.Duration, err error
 		switch {
 		case l.state != held:
 		case err != nil:
+			l.trouble = err
 			l.due = monotime.Now() + b.every/8
 			l.alone = m.fault(err) == dialect.LeaseFaultRetry
 		case slices.Contains(moved, i):
 			_ = l.lose(errMoved)
 		default:
 			l.deadline, l.due = start+lifetime(l.req.TTL), start+b.every
-			l.alone = false
+			l.alone, l.trouble = false, nil
 		}
 	}
 }

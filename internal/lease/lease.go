@@ -27,6 +27,7 @@ type Lease struct {
 	deadline   time.Duration // when it counts as lost, by monotime
 	due        time.Duration // when to renew it, by monotime
 	alone      bool          // something had its row: renew it in a statement of its own
+	trouble    error         // why the last renewal failed; nil if it did not
 	committing int           // fenced COMMITs under way
 	renewing   chan struct{} // closed when the renewal under way is over; nil if none is
 }
@@ -102,7 +103,12 @@ func (l *Lease) Err() error {
 	return ErrReleased
 }
 
+// overdue tells why the lease is lost. What the driver said is only text: its
+// ErrBadConn would have database/sql repeat a Commit. Under mu.
 func (l *Lease) overdue() error {
+	if l.trouble != nil {
+		return fmt.Errorf("no renewal was confirmed for %v (its TTL is %v), the last because of: %v", lifetime(l.req.TTL), l.req.TTL, l.trouble)
+	}
 	return fmt.Errorf("no renewal was confirmed for %v (its TTL is %v)", lifetime(l.req.TTL), l.req.TTL)
 }
 
