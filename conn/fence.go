@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -166,13 +167,27 @@ func (f *fence) send(ctx context.Context, p *phys, inner driver.Tx) (v verdict) 
 		return verdict{err: err}
 	}
 	server := m.Server()
-	if server.FenceCommits && p.dc == p.real {
+	if server.FenceCommits && p.commitsByText() {
 		return verdict{err: table.FenceAndCommit(ctx, p, server, rows), sent: true, fence: true}
 	}
 	if v = (verdict{err: table.Fence(ctx, p, server, rows), fence: true}); v.err == nil {
 		v = verdict{err: inner.Commit(), sent: true}
 	}
 	return v
+}
+
+// commitsByText tells whether a COMMIT in a statement's text is all that Commit of
+// the driver's Tx would do, and nobody waits to see that: pgx's and go-sql-driver's
+// keep nothing beside the connection. That of lib/pq has a goroutine to end.
+func (p *phys) commitsByText() bool {
+	if p.dc != p.real {
+		return false
+	}
+	if p.pg != nil {
+		return true
+	}
+	t := reflect.TypeOf(p.real)
+	return t.Kind() == reflect.Pointer && t.Elem().PkgPath() == "github.com/go-sql-driver/mysql"
 }
 
 // undo makes sure that no transaction is open after a Commit that failed, and tells
