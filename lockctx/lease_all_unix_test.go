@@ -187,3 +187,26 @@ func TestTheLossOfOneLeaseIsThatOfAllThatWereTakenTogether(t *testing.T) {
 		require.Positive(t, row.left)
 	})
 }
+
+func TestAcquireAllEndsWithTheLossOfALeaseThatItHasAlready(t *testing.T) {
+	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
+		view := s.CreateDatabase(t)
+		db, key, rows, other := open(t, view), dbtest.Key(t), newLeaseTable(t, view), startPeer(t, view)
+		held := peerAcquire.must(other, leaseArgs{Name: "it", Keys: []string{key + "b"}, TTL: forLong})
+		waiting := async(func() error {
+			_, err := lockctx.AcquireAll(testCtx(t), db, []string{key + "a", key + "b"}, lockctx.Lease(forLong), lockctx.RenewEvery(50*time.Millisecond))
+			return err
+		})
+		require.Eventually(t, func() bool { return rows.isHeld(key+"a") && waitersHere(t, db, key+"b") > 0 }, promptly, time.Millisecond)
+		stolen := rows.steal(key + "a")
+		require.ErrorIs(t, within(t, waiting, promptly, "the end of the wait"), lockctx.ErrLost)
+		row, _ := rows.look(key + "a")
+		require.Equal(t, stolen, row.token)
+		require.Positive(t, row.left)
+		row, _ = rows.look(key + "b")
+		require.Equal(t, held.Token, row.token)
+		peerClose.must(other, "it")
+		next := acquire(t, db, key+"b", lockctx.Lease(forLong))
+		require.NoError(t, next.Close())
+	})
+}

@@ -22,7 +22,7 @@ func TestC63_AKilledOrStoppedHoldersLeaseIsTheNextOnesWithinTheTTL(t *testing.T)
 	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view := s.CreateDatabase(t)
-		db := open(t, view)
+		db, rows := open(t, view), newLeaseTable(t, view)
 		ends := []*struct {
 			how     string
 			sig     syscall.Signal
@@ -31,14 +31,18 @@ func TestC63_AKilledOrStoppedHoldersLeaseIsTheNextOnesWithinTheTTL(t *testing.T)
 			held    tenure
 			granted <-chan grant
 			at      time.Time
+			expiry  time.Time // not before
 		}{{how: "killed", sig: syscall.SIGKILL}, {how: "stopped", sig: syscall.SIGSTOP}}
 		for _, e := range ends {
 			e.key, e.holder = dbtest.Key(t), startPeer(t, view)
 			e.held = peerAcquire.must(e.holder, leaseArgs{Name: "it", Keys: []string{e.key}, TTL: failoverTTL})
-			e.granted = queueUp(t, db, e.key, lockctx.Lease(failoverTTL))
+			e.granted = queueUp(t, db, e.key, lockctx.Lease(lasting))
 		}
 		time.Sleep(failoverTTL * 2 / 5) // they have been renewed
 		for _, e := range ends {
+			asked := time.Now()
+			row, _ := rows.look(e.key)
+			e.expiry = asked.Add(row.left)
 			e.at = time.Now()
 			e.holder.signal(e.sig)
 		}
@@ -47,6 +51,7 @@ func TestC63_AKilledOrStoppedHoldersLeaseIsTheNextOnesWithinTheTTL(t *testing.T)
 			require.NoError(t, g.err)
 			t.Logf("the holder was %s, and the next one had it after %v", e.how, g.at.Sub(e.at))
 			require.LessOrEqual(t, g.at.Sub(e.at), failoverTTL+failoverMargin)
+			require.False(t, g.at.Before(e.expiry), "the lease had not expired")
 			require.Greater(t, g.lk.Token(), e.held.Token)
 			if e.sig == syscall.SIGSTOP {
 				e.holder.signal(syscall.SIGCONT)
@@ -56,7 +61,7 @@ func TestC63_AKilledOrStoppedHoldersLeaseIsTheNextOnesWithinTheTTL(t *testing.T)
 				_, err := peerClose.do(e.holder, "it")
 				require.ErrorIs(t, err, lockctx.ErrLost)
 			}
-			row, _ := newLeaseTable(t, view).look(e.key)
+			row, _ := rows.look(e.key)
 			require.Equal(t, g.lk.Token(), row.token)
 			require.NoError(t, g.lk.Close())
 		}

@@ -130,6 +130,7 @@ func TestTryAcquireOfALeaseDoesNotOvertakeWaiters(t *testing.T) {
 		view := s.CreateDatabase(t)
 		holders, key, watch := open(t, view), dbtest.Key(t), view.Open(t)
 		other, waiting := open(t, view), startPeer(t, view)
+		began := time.Now()
 		for range 20 {
 			lk := acquire(t, holders, key, lockctx.Lease(lasting))
 			granted := arrivals(t, view, watch, key, []*process{waiting}, []int{0})[0]
@@ -151,6 +152,7 @@ func TestTryAcquireOfALeaseDoesNotOvertakeWaiters(t *testing.T) {
 			require.Less(t, d.R.Token, late.Token(), "who only tried was before who waited")
 			require.NoError(t, late.Close())
 		}
+		require.Less(t, time.Since(began), promptly/2, "each wait leaves the next one less room to wait at the server")
 	})
 }
 
