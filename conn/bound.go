@@ -21,6 +21,7 @@ type bound struct {
 	until time.Time // zero while nothing is bounded
 	turn  int       // counts the uses
 	cut   bool      // the time was over: the session is being cut off
+	stop  func()    // the session's unbound, made once
 }
 
 var errOverdue = errors.New("the server did not answer in time")
@@ -40,12 +41,12 @@ func (s *session) bound(d time.Duration) (stop func()) {
 	b.until = time.Now().Add(d)
 	switch {
 	case b.timer == nil:
-		b.timer = time.AfterFunc(cleanupBound, s.cutOverdue)
+		b.timer, b.stop = time.AfterFunc(cleanupBound, s.cutOverdue), s.unbound
 	case !b.set:
 		b.timer.Reset(cleanupBound)
 	}
 	b.set = true
-	return s.unbound
+	return b.stop
 }
 
 func (s *session) unbound() {

@@ -115,7 +115,7 @@ func (c *call) Err() error {
 func cancellable(ctx context.Context) bool {
 	for {
 		lc, ok := ctx.(*lockCtx)
-		if !ok || lc.lock.isLease {
+		if !ok || lc.lock.isLease || lc.lock.shared {
 			return ctx.Done() != nil
 		}
 		ctx = lc.parent

@@ -17,9 +17,9 @@ type lockCtx struct {
 	lock     *Lock
 	parent   context.Context
 	unparent func() bool
-	done     chan struct{}
 
-	mu     sync.Mutex // guards what follows; nothing of others is called under it
+	mu     sync.Mutex    // guards what follows; nothing of others is called under it
+	done   chan struct{} // nil until somebody asks for it
 	err    error
 	why    error // the cause, when err is set
 	afters map[*func()]struct{}
@@ -39,7 +39,7 @@ func (e endErr) Is(target error) bool { return target == context.Canceled }
 func (e endErr) Unwrap() error        { return e.error }
 
 func newLockCtx(parent context.Context, l *Lock) *lockCtx {
-	c := &lockCtx{lock: l, parent: parent, done: make(chan struct{})}
+	c := &lockCtx{lock: l, parent: parent}
 	if parent.Done() != nil {
 		c.unparent = context.AfterFunc(parent, func() { c.end(parent.Err(), context.Cause(parent)) })
 	}
@@ -67,7 +67,9 @@ func (c *lockCtx) end(err, cause error) {
 	}
 	afters := c.afters
 	c.afters = nil
-	close(c.done)
+	if c.done != nil {
+		close(c.done)
+	}
 	c.mu.Unlock()
 	for f := range afters {
 		go (*f)()
@@ -101,7 +103,17 @@ func (c *lockCtx) AfterFunc(f func()) (stop func() bool) {
 func (c *lockCtx) Deadline() (time.Time, bool) { return c.parent.Deadline() }
 
 // Done is closed when the context ends.
-func (c *lockCtx) Done() <-chan struct{} { return c.done }
+func (c *lockCtx) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+		if c.err != nil {
+			close(c.done)
+		}
+	}
+	return c.done
+}
 
 // Err sees the end of the parent as soon as a cancel returns; Done may follow a
 // moment later, or with this call.

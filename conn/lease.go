@@ -80,7 +80,7 @@ func (k *Keeper) leaseAll(ctx context.Context, rows []leaseRow, req Request) (*L
 	if err != nil {
 		return nil, fault(req.Key, "", err)
 	}
-	l := &Lock{keeper: k, key: req.Key, leasePart: leasePart{isLease: true}, since: time.Now()}
+	l := &Lock{keeper: k, key: req.Key, isLease: true, leasePart: &leasePart{}, since: time.Now()}
 	if len(rows) > 1 {
 		l.keys = req.outcome.keys
 	}

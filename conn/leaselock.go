@@ -14,7 +14,6 @@ import (
 
 // leasePart is what a Lock has that is a lease.
 type leasePart struct {
-	isLease bool
 	// around is the innermost lease's lock of the same keeper under whose context
 	// this one was acquired; nil if there is none.
 	around *Lock

@@ -37,7 +37,8 @@ type Lock struct {
 	reentry bool
 	part    bool // of the lock of AcquireAll, its outer: no caller has it
 
-	leasePart
+	isLease    bool
+	*leasePart // nil of a session lock
 
 	// gate lets one statement at a time onto the session; a transaction has
 	// a gate of its own inside.

@@ -51,10 +51,10 @@ type tenure struct {
 }
 
 // The budget of a tenure. A hand-off costs microseconds and a release and a
-// new grant two round trips, so some hundred turns make those negligible; the
+// new grant two round trips, so some thousand turns make those negligible; the
 // time bounds what others wait when turns are long.
 const (
-	tenureTurns = 256
+	tenureTurns = 4096
 	tenureTime  = 50 * time.Millisecond
 )
 

@@ -30,9 +30,10 @@ type session struct {
 	pinging atomic.Bool
 	// noAutocommit: every statement may leave a transaction open.
 	noAutocommit atomic.Bool
-	sock         net.Conn      // nil if the connection was dialled by others
-	watch        *sock.Watcher // nil where there is none
-	gone         chan struct{} // closed when the driver's connection is
+	sock         net.Conn        // nil if the connection was dialled by others
+	own          sock.Descriptor // of sock
+	watch        *sock.Watcher   // nil where there is none
+	gone         chan struct{}   // closed when the driver's connection is
 
 	// io is held around every call into the inner driver. It also guards what
 	// follows: the transaction and the result set that are open.
@@ -98,6 +99,7 @@ func (k *Keeper) dial(ctx context.Context) (*session, error) {
 	s.timer = time.AfterFunc(min(k.opts.TTL/3, surplusTime), s.tick)
 	s.mu.Unlock()
 	if s.sock != nil {
+		s.own = sock.DescriptorOf(s.sock)
 		_ = s.io.lock(ctx)                            // the watch may call before it is known here
 		s.watch, _ = sock.Watch(s.sock, s.peerClosed) // where it cannot be had, pings tell
 		s.io.unlock()
@@ -161,7 +163,7 @@ func (s *session) finish(ctx context.Context, start, took time.Duration, err err
 // says ErrBadConn of a dead context on a healthy connection). Under io.
 func (s *session) dead() bool {
 	switch {
-	case s.sock != nil && sock.Closed(s.sock):
+	case s.own.Closed():
 		return true
 	case s.pg != nil:
 		return s.pg.IsClosed()

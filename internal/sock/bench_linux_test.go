@@ -56,7 +56,7 @@ func BenchmarkClosed(b *testing.B) {
 	c, _ := listenTCP(b).pair(b, nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		if sock.Closed(c) {
+		if sock.DescriptorOf(c).Closed() {
 			b.Fatal("closed")
 		}
 	}

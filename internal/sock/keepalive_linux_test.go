@@ -118,14 +118,14 @@ func TestKeepAliveAndCaptureHoldWithGoSQLDriver(t *testing.T) {
 	var closedThen bool
 	wait := serve(t, l, greeting, func() {
 		got = getsockopts(t, captured.Conn())
-		closedThen = sock.Closed(captured.Conn())
+		closedThen = sock.DescriptorOf(captured.Conn()).Closed()
 	})
 	_, err = connector.Connect(ctx)
 	require.Error(t, err)
 	wait()
 	require.Equal(t, for30s, got)
 	require.False(t, closedThen)
-	require.True(t, sock.Closed(captured.Conn()), "the driver closes what it gives up")
+	require.True(t, sock.DescriptorOf(captured.Conn()).Closed(), "the driver closes what it gives up")
 }
 
 func TestKeepAliveAndCaptureHoldWithPgx(t *testing.T) {
@@ -141,7 +141,7 @@ func TestKeepAliveAndCaptureHoldWithPgx(t *testing.T) {
 	require.Error(t, err)
 	wait()
 	require.Equal(t, for30s, got)
-	require.True(t, sock.Closed(captured.Conn()))
+	require.True(t, sock.DescriptorOf(captured.Conn()).Closed())
 }
 
 // vanish makes the machine of c disappear: what comes for c is dropped before TCP
