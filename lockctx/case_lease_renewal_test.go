@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,26 +26,23 @@ func TestC54_ARenewalBesideAReleaseLeavesTheRowFree(t *testing.T) {
 		db, rows, prefix := open(t, view), newLeaseTable(t, view), dbtest.Key(t)
 		db.SetMaxOpenConns(5)
 		for range *leaseRounds {
-			var paused atomic.Int32
+			var late atomic.Int32 // this process or the server had no time for a lease so short
 			together(t, keys, func(i int) error {
 				began := time.Now()
-				lk, err := lockctx.Acquire(testCtx(t), db, fmt.Sprint(prefix, i),
-					lockctx.Lease(ttl), lockctx.RenewEvery(ttl/3))
-				if err != nil {
-					return err
+				lk, err := lockctx.Acquire(testCtx(t), db, fmt.Sprint(prefix, i), lockctx.Lease(ttl), lockctx.RenewEvery(ttl/3))
+				if err == nil {
+					time.Sleep(95*time.Millisecond + rand.N(10*time.Millisecond)) // about when it is renewed
+					err = lk.Close()
 				}
-				time.Sleep(95*time.Millisecond + rand.N(10*time.Millisecond)) // about when it is renewed
-				slept := time.Since(began)
-				err = lk.Close()
-				if slept > ttl/2 && errors.Is(err, lockctx.ErrLost) { // the machine was busy with something else
-					paused.Add(1)
+				if err != nil && time.Since(began) > ttl/2 && (errors.Is(err, lockctx.ErrLost) || strings.Contains(err.Error(), "use a longer TTL")) {
+					late.Add(1)
 					return nil
 				}
 				return err
 			})
-			if n := paused.Load(); n > 0 {
-				t.Logf("%d leases were lost, since the process came to run no sooner", n)
-				time.Sleep(ttl)
+			if n := late.Load(); n > 0 {
+				t.Logf("%d of %d leases were lost, since all took so long", n, keys)
+				require.Eventually(t, func() bool { return rows.live() == 0 }, promptly, ttl/10)
 			}
 			require.Zero(t, rows.live(), "a renewal came after the release")
 		}
