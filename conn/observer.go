@@ -32,7 +32,8 @@ const (
 	// was released by the *sql.DB's Close (it matches ErrClosed).
 	EventReleased EventKind = "released"
 	// EventLost: a lock was lost. Duration is how long it was held, Err the
-	// cause of its context.
+	// cause of its context. Also, with Keys, that the connection ended on which
+	// SQL text had taken locks, if it had been parked with them.
 	EventLost EventKind = "lost"
 	// EventHandedOn: a lock that was just released went, with its session, to
 	// the next who waits for it in this process, without a word to the server.
@@ -48,8 +49,9 @@ const (
 	EventParked EventKind = "parked"
 	// EventParkedLong: that was a minute ago. Duration is how long exactly.
 	EventParkedLong EventKind = "parked for long"
-	// EventStranger: SQL text was to release a session lock that another goroutine
-	// of this process has taken by SQL text, and released nothing.
+	// EventStranger: SQL text was to release a session lock that its session does
+	// not hold, and released nothing. Err says whether another goroutine of this
+	// process has taken it by SQL text.
 	EventStranger EventKind = "stranger's release"
 	// EventDeposed: Lead's function has returned, and the lock is closed. Duration
 	// is how long it led. Err is what came of it: it matches ErrLost if the lock
@@ -155,7 +157,7 @@ func (e Event) message() string {
 	case EventParkedLong:
 		return "lockdb: a connection has been parked for long: is its session lock going to be released?"
 	case EventStranger:
-		return "lockdb: a session lock taken in SQL text was not released, since another goroutine took it"
+		return "lockdb: SQL text released no session lock, since its session does not hold it"
 	case EventReleased:
 		if e.level() == slog.LevelWarn {
 			return "lockdb: lock closed with work under way"

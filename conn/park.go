@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -19,19 +20,20 @@ import (
 type parkedSession struct {
 	own    phys
 	ledger rawLedger
-	since  time.Time
 	long   *time.Timer
 }
 
 // parking is where a keeper has parked sessions, and those that hold nothing any
 // more and whose conn got another one meanwhile.
 type parking struct {
-	count atomic.Int64 // of byOwner
+	count  atomic.Int64 // of sessions
+	census census
 
-	mu      sync.Mutex // guards what follows; nothing is called under it
-	byOwner map[int64]*parkedSession
-	spares  []spare
-	closed  bool
+	mu sync.Mutex // guards what follows; nothing is called under it
+	// A goroutine can have several: it had result sets open at once.
+	sessions []*parkedSession // the most recently parked last
+	spares   []spare
+	closed   bool
 }
 
 type spare struct {
@@ -52,23 +54,18 @@ const (
 // without one. false: the keeper is closed.
 func (c *conn) park() bool {
 	k := c.keeper
-	p := &parkedSession{own: c.own, ledger: c.ledger, since: time.Now()}
+	p := &parkedSession{own: c.own, ledger: c.ledger}
+	p.ledger.parked = time.Now()
+	c.unprepare()
 	k.parked.mu.Lock()
 	if k.parked.closed {
 		k.parked.mu.Unlock()
 		return false
 	}
-	if k.parked.byOwner == nil {
-		k.parked.byOwner = make(map[int64]*parkedSession)
-	}
-	old := k.parked.byOwner[p.ledger.owner]
-	k.parked.byOwner[p.ledger.owner] = p
 	p.long = time.AfterFunc(parkedLong, func() { k.parkedLong(p) })
-	k.parked.count.Store(int64(len(k.parked.byOwner)))
+	k.parked.sessions = append(k.parked.sessions, p)
+	k.parked.count.Store(int64(len(k.parked.sessions)))
 	k.parked.mu.Unlock()
-	if old != nil { // two statements of one goroutine at once: result sets that overlap
-		k.endParked(old)
-	}
 	c.leaveOwn()
 	k.tell(Event{Kind: EventParked, Key: firstOf(p.ledger.locks), Keys: slices.Clone(p.ledger.locks)})
 	return true
@@ -79,51 +76,71 @@ func (c *conn) leaveOwn() {
 	own := c.own
 	c.keeper.checker.CompareAndSwap(nil, &own) // for CheckNamedValue without a session
 	c.own, c.open, c.ledger = phys{}, false, rawLedger{}
-	c.generation++
 }
 
 // takeParked has the conn take the parked session over that a lock statement is
 // for: its goroutine's, or, to release, an orphan's with a lock that it names.
-func (c *conn) takeParked(query string, args []driver.NamedValue, v sqlscan.Verdict) error {
-	k, me := c.keeper, goid()
-	k.parked.mu.Lock()
-	p := k.parked.byOwner[me]
-	if p == nil && v.Has(sqlscan.MayUnlock) {
-		call, plain := k.dialect.RawPlain(query, args)
-		locks, _ := k.dialect.RawLocks(query, args)
-		if plain && call.Lock != "" {
-			locks = append(locks, call.Lock)
+func (c *conn) takeParked(ctx context.Context, query string, args []driver.NamedValue, v sqlscan.Verdict) {
+	k := c.keeper
+	locks, _ := k.dialect.RawLocks(query, args)
+	for {
+		p := k.parked.takeFor(goid(), locks, v.Has(sqlscan.MayUnlock))
+		if p == nil {
+			return
 		}
-		var candidates []*parkedSession
-		for _, have := range k.parked.byOwner {
-			if have.ledger.may(locks) {
-				candidates = append(candidates, have)
-			}
+		p.long.Stop()
+		if !p.alive(ctx) {
+			k.endParked(p)
+			k.lostRaw(p.ledger)
+			continue
 		}
-		if len(candidates) > 0 {
-			alive := goroutines()
-			for _, have := range candidates {
-				if !alive[have.ledger.owner] {
-					p = have
-					break
-				}
-			}
+		if c.open {
+			c.unprepare()
+			k.keepSpare(c.own)
+		}
+		c.leaveOwn()
+		c.own, c.open, c.ledger = p.own, true, p.ledger
+		return
+	}
+}
+
+// takeFor takes out the session that a goroutine's statement is for, with a
+// preference for one that may hold a lock that it names.
+func (p *parking) takeFor(me int64, locks []string, releases bool) *parkedSession {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var mine, others []*parkedSession
+	for _, s := range slices.Backward(p.sessions) {
+		switch named := s.ledger.may(locks); {
+		case s.ledger.owner == me && named:
+			return p.drop(s)
+		case s.ledger.owner == me:
+			mine = append(mine, s)
+		case named:
+			others = append(others, s)
 		}
 	}
-	if p == nil {
-		k.parked.mu.Unlock()
-		return nil
+	if releases && len(others) > 0 {
+		p.mu.Unlock() // the census may take its time
+		others = slices.DeleteFunc(others, func(s *parkedSession) bool { return p.census.lives(s.ledger.owner) })
+		p.mu.Lock()
+	} else {
+		others = nil
 	}
-	k.parked.drop(p)
-	k.parked.mu.Unlock()
-	p.long.Stop()
-	if c.open {
-		k.keepSpare(c.own)
+	for _, s := range append(others, mine...) {
+		if slices.Contains(p.sessions, s) {
+			return p.drop(s)
+		}
 	}
-	c.leaveOwn()
-	c.own, c.open, c.ledger = p.own, true, p.ledger
-	c.ledger.owner = me
 	return nil
+}
+
+// alive tells whether the session can be used. It costs the lock if it cannot, so
+// it is not for the caller's context to end that.
+func (p *parkedSession) alive(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupBound)
+	defer cancel()
+	return p.own.usable(ctx)
 }
 
 // may tells whether any of these locks may be held.
@@ -134,9 +151,10 @@ func (l *rawLedger) may(locks []string) bool {
 }
 
 // drop takes a session out. Under mu.
-func (p *parking) drop(s *parkedSession) {
-	delete(p.byOwner, s.ledger.owner)
-	p.count.Store(int64(len(p.byOwner)))
+func (p *parking) drop(s *parkedSession) *parkedSession {
+	p.sessions = slices.DeleteFunc(p.sessions, func(have *parkedSession) bool { return have == s })
+	p.count.Store(int64(len(p.sessions)))
+	return s
 }
 
 // endParked closes a parked session, and so releases what it holds.
@@ -197,8 +215,8 @@ func (k *Keeper) closeParked() {
 	p := &k.parked
 	p.mu.Lock()
 	p.closed = true
-	parked, spares := p.byOwner, p.spares
-	p.byOwner, p.spares = nil, nil
+	parked, spares := p.sessions, p.spares
+	p.sessions, p.spares = nil, nil
 	p.count.Store(0)
 	p.mu.Unlock()
 	for _, s := range parked {
@@ -212,28 +230,37 @@ func (k *Keeper) closeParked() {
 // parkedLong tells an operator of a session that has been parked for long.
 func (k *Keeper) parkedLong(p *parkedSession) {
 	k.parked.mu.Lock()
-	here := k.parked.byOwner[p.ledger.owner] == p
+	here := slices.Contains(k.parked.sessions, p)
 	k.parked.mu.Unlock()
 	if here {
-		k.tell(Event{Kind: EventParkedLong, Key: firstOf(p.ledger.locks), Keys: slices.Clone(p.ledger.locks), Duration: time.Since(p.since)})
+		k.tell(Event{Kind: EventParkedLong, Key: firstOf(p.ledger.locks), Keys: slices.Clone(p.ledger.locks), Duration: time.Since(p.ledger.parked)})
 	}
 }
 
-// strangerReleases tells of a release that released nothing, of a lock that
-// another goroutine of this process has parked.
-func (k *Keeper) strangerReleases(lock string, me int64) {
-	if k.parked.count.Load() == 0 || lock == "" {
-		return
-	}
+var (
+	errAnothers  = errors.New("another goroutine of this process has taken it")
+	errNotTheirs = errors.New("the session that was asked does not hold it")
+)
+
+// releasedNothing tells of a release that the server answered with no.
+func (k *Keeper) releasedNothing(lock string) {
+	me, err := goid(), errNotTheirs
 	k.parked.mu.Lock()
-	found := false
-	for owner, p := range k.parked.byOwner {
-		found = found || owner != me && p.ledger.may([]string{lock})
+	for _, p := range k.parked.sessions {
+		if p.ledger.owner != me && p.ledger.may([]string{lock}) {
+			err = errAnothers
+		}
 	}
 	k.parked.mu.Unlock()
-	if found {
-		k.tell(Event{Kind: EventStranger, Key: lock})
-	}
+	k.tell(Event{Kind: EventStranger, Key: lock, Err: err})
+}
+
+// lostRaw tells that a connection has ended that had been parked with locks.
+func (k *Keeper) lostRaw(l rawLedger) {
+	k.tell(Event{
+		Kind: EventLost, Key: firstOf(l.locks), Keys: slices.Clone(l.locks), Duration: time.Since(l.parked),
+		Err: fault(firstOf(l.locks), "the connection ended on which SQL text had taken it", ErrLost),
+	})
 }
 
 // heldParked are the locks of parked sessions, as far as they are known by name.
@@ -241,9 +268,9 @@ func (k *Keeper) heldParked() []HeldLock {
 	var held []HeldLock
 	k.parked.mu.Lock()
 	defer k.parked.mu.Unlock()
-	for _, p := range k.parked.byOwner {
+	for _, p := range k.parked.sessions {
 		for _, name := range p.ledger.locks {
-			held = append(held, HeldLock{Key: name, Kind: kindRaw, Since: p.since, Parked: true})
+			held = append(held, HeldLock{Key: name, Kind: kindRaw, Since: p.ledger.parked, Parked: true})
 		}
 	}
 	return held

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/lockdb/lockdb/internal/sqlscan"
 )
@@ -18,18 +19,23 @@ import (
 
 // rawLedger is what is known of the session locks on a conn's own session.
 type rawLedger struct {
-	n      int      // held by evidence: each grant seen less each release
-	unsure bool     // only the server knows
-	locks  []string // those that may be held, by name
-	others bool     // locks does not have all that may be held
-	owner  int64    // the goroutine that asked last
+	n      int       // held by evidence: each grant seen less each release
+	unsure bool      // only the server knows
+	locks  []string  // those that may be held, by name
+	others bool      // locks does not have all that may be held
+	owner  int64     // the goroutine that took the first of them
+	parked time.Time // when the session was parked last, if it was
 }
 
 // maybe tells whether anything may be held.
 func (l *rawLedger) maybe() bool { return l.unsure || l.n > 0 }
 
-// names notes what a statement names.
-func (l *rawLedger) names(k *Keeper, query string, args []driver.NamedValue) {
+// asked notes who sent a lock statement, and what it names. Who only releases
+// what an orphan has left does not come to own the rest.
+func (l *rawLedger) asked(k *Keeper, query string, args []driver.NamedValue) {
+	if !l.maybe() {
+		l.owner = goid()
+	}
 	locks, known := k.dialect.RawLocks(query, args)
 	for _, name := range locks {
 		if !slices.Contains(l.locks, name) {
@@ -60,7 +66,8 @@ func (c *conn) beforeRaw(ctx context.Context, query string, args []driver.NamedV
 		return refuseRaw(v)
 	}
 	if k.parked.count.Load() > 0 && c.ownTxs == 0 && fromDB && !c.ledger.maybe() && direct() {
-		return c.takeParked(query, args, v)
+		c.takeParked(ctx, query, args, v)
+		return ctx.Err() // pgx would close the connection, and the locks would go
 	}
 	return nil
 }
@@ -83,8 +90,7 @@ func (c *conn) rawQuery(query string, args []driver.NamedValue, run func() (driv
 	if errors.Is(err, driver.ErrSkip) {
 		return nil, err // database/sql prepares it
 	}
-	c.ledger.owner = goid()
-	c.ledger.names(c.keeper, query, args)
+	c.ledger.asked(c.keeper, query, args)
 	call, plain := c.keeper.dialect.RawPlain(query, args)
 	if err != nil || !plain {
 		c.ledger.unsure = true
@@ -111,7 +117,7 @@ func (c *conn) saw(fn sqlscan.Fn, lock string, r *seenRows) {
 	case fn == sqlscan.Unlock && yes:
 		l.unsure = true // of what an earlier statement took unseen
 	case fn == sqlscan.Unlock:
-		c.keeper.strangerReleases(lock, l.owner)
+		c.keeper.releasedNothing(lock)
 	case yes:
 		l.n++
 	}
@@ -138,11 +144,16 @@ func isTrue(v driver.Value) bool {
 // nobody sees.
 func (c *conn) rawExec(query string, args []driver.NamedValue, run func() (driver.Result, error)) (driver.Result, error) {
 	res, err := run()
-	if !errors.Is(err, driver.ErrSkip) {
-		c.ledger.owner = goid()
-		c.ledger.names(c.keeper, query, args)
-		c.ledger.unsure = true
+	if errors.Is(err, driver.ErrSkip) {
+		return res, err
 	}
+	call, plain := c.keeper.dialect.RawPlain(query, args)
+	if plain && err == nil && call.Fn == sqlscan.Unlock && !(c.ledger.maybe() && c.ledger.may([]string{call.Lock})) {
+		c.keeper.releasedNothing(call.Lock) // no need to ask
+		return res, err
+	}
+	c.ledger.asked(c.keeper, query, args)
+	c.ledger.unsure = true
 	return res, err
 }
 

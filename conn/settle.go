@@ -29,21 +29,21 @@ func (c *conn) settle() bool {
 	case known && held == 0:
 		c.ledger = rawLedger{}
 		return true
-	case direct() && known && k.opts.RawLocks == RawPark:
+	case held > 0 && direct() && k.opts.RawLocks == RawPark:
 		c.ledger.n = int(held) // if the server said it, without how often each is held: it stays unsure
 		return c.park()
 	}
 	left := c.ledger
-	if !known && direct() {
-		k.leftAt(left, "on a connection of which the server does not say whether it holds any: it was closed")
-		return false
-	}
-	if err := k.dialect.ReleaseAll(ctx, &c.own); err != nil {
+	c.ledger = rawLedger{}
+	released, err := k.dialect.RawReleaseAll(ctx, &c.own)
+	switch {
+	case err != nil:
 		k.leftAt(left, "on a connection that could not be freed of them, and was closed: "+err.Error())
 		return false
-	}
-	c.ledger = rawLedger{}
-	if known {
+	case !known && released == 0:
+	case direct():
+		k.leftAt(left, "by a statement of which the server does not say whether it took any: they were released")
+	default:
 		k.leftAt(left, "when its transaction ended or its *sql.Conn was closed: they were released")
 	}
 	return true

@@ -47,23 +47,3 @@ func goidIn(stack []byte) (id int64, ok bool) {
 	id, err := strconv.ParseInt(string(digits), 10, 64)
 	return id, err == nil
 }
-
-// goroutines are the ids of all goroutines that have not ended. It stops the world.
-func goroutines() map[int64]bool {
-	buf := make([]byte, 1<<20)
-	for {
-		n := runtime.Stack(buf, true)
-		if n < len(buf) {
-			buf = buf[:n]
-			break
-		}
-		buf = make([]byte, 2*len(buf))
-	}
-	all := make(map[int64]bool)
-	for _, stack := range bytes.Split(buf, []byte("\n\n")) {
-		if id, ok := goidIn(stack); ok {
-			all[id] = true
-		}
-	}
-	return all
-}

@@ -19,11 +19,12 @@ type stmt struct {
 	query string
 	sees  sqlscan.Verdict // what it may do with session locks
 	db    bool            // it may have been prepared on the *sql.DB itself
-	gen   int             // the conn's generation that own is of
 	first driver.Stmt     // as prepared first: answers NumInput and the like
 	own   driver.Stmt     // prepared on the conn's own session, nil if it is not
 	lent  []lentStmt      // prepared on lock sessions
 	used  bool            // the embedded one is taken
+
+	before, after *stmt // those that have own, as a list from the conn's prepared
 }
 
 type lentStmt struct {
@@ -73,7 +74,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	sees := c.seesRaw(query)
 	fromDB := sees != 0 && direct()
 	if sees != 0 {
-		if err := c.beforeRaw(ctx, query, nil, sees, fromDB); err != nil {
+		if err := c.beforeRaw(ctx, query, nil, sees, false); err != nil { // which lock it is for shows when it runs
 			return nil, err
 		}
 	}
@@ -97,8 +98,45 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		return nil, err
 	}
 	s := c.freeStmt()
-	*s = stmt{c: c, query: query, sees: sees, db: fromDB, gen: c.generation, first: inner, own: inner, used: true}
+	*s = stmt{c: c, query: query, sees: sees, db: fromDB, first: inner, used: true}
+	s.has(inner)
 	return s.as(), nil
+}
+
+// has notes that the statement is prepared on the conn's own session.
+func (s *stmt) has(own driver.Stmt) {
+	c := s.c
+	s.own, s.before, s.after = own, nil, c.prepared
+	if c.prepared != nil {
+		c.prepared.before = s
+	}
+	c.prepared = s
+}
+
+// gives is has undone: it returns what to close, nil if there is nothing.
+func (s *stmt) gives() (own driver.Stmt) {
+	if s.own == nil {
+		return nil
+	}
+	own = s.own
+	if s.before != nil {
+		s.before.after = s.after
+	} else {
+		s.c.prepared = s.after
+	}
+	if s.after != nil {
+		s.after.before = s.before
+	}
+	s.own, s.before, s.after = nil, nil, nil
+	return own
+}
+
+// unprepare closes all that is prepared on the conn's own session, before that
+// leaves the conn: nobody could close it later. It is prepared again when needed.
+func (c *conn) unprepare() {
+	for c.prepared != nil {
+		_ = c.prepared.gives().Close()
+	}
 }
 
 // freeStmt is one to use: a program that keeps one statement prepared prepares
@@ -142,10 +180,7 @@ func (s *stmt) Close() error {
 	for _, l := range s.lent {
 		l.sess.release(l.prepared)
 	}
-	own, c := s.own, s.c
-	if s.gen != c.generation {
-		own = nil // another one's session has it now
-	}
+	own, c := s.gives(), s.c
 	*s = stmt{}
 	if s != &c.stmt {
 		c.spare = s
@@ -174,12 +209,12 @@ func (s *stmt) on(ctx context.Context, sess *session) (driver.Stmt, error) {
 
 // here is the statement as prepared on the conn's own session.
 func (s *stmt) here(ctx context.Context) (driver.Stmt, error) {
-	if s.own == nil || s.gen != s.c.generation {
+	if s.own == nil {
 		inner, err := s.c.own.prepare(ctx, s.query)
 		if err != nil {
 			return nil, err
 		}
-		s.own, s.gen = inner, s.c.generation
+		s.has(inner)
 	}
 	return s.own, nil
 }

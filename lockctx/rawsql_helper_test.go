@@ -12,15 +12,16 @@ import (
 )
 
 // rawSQL are the lock statements that a program of old sends as text, for one lock.
-type rawSQL struct{ take, release string }
+// block takes it too, and waits for it: at most 2 s on MySQL.
+type rawSQL struct{ take, release, block string }
 
 func rawSQLFor(t testing.TB, s *dbtest.Server, key string) rawSQL {
 	if s.IsMySQL() {
 		name := lockName(t, key)
-		return rawSQL{"SELECT GET_LOCK('" + name + "', 0)", "SELECT RELEASE_LOCK('" + name + "')"}
+		return rawSQL{"SELECT GET_LOCK('" + name + "', 0)", "SELECT RELEASE_LOCK('" + name + "')", "SELECT GET_LOCK('" + name + "', 2)"}
 	}
 	id := lockID(t, key)
-	return rawSQL{fmt.Sprintf("SELECT pg_try_advisory_lock(%d)", id), fmt.Sprintf("SELECT pg_advisory_unlock(%d)", id)}
+	return rawSQL{fmt.Sprintf("SELECT pg_try_advisory_lock(%d)", id), fmt.Sprintf("SELECT pg_advisory_unlock(%d)", id), fmt.Sprintf("SELECT pg_advisory_lock(%d)", id)}
 }
 
 // rower is a *sql.DB, a *sql.Conn or a *sql.Tx.

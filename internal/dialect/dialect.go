@@ -90,8 +90,12 @@ type Dialect interface {
 	RawLocks(query string, args []driver.NamedValue) (locks []string, known bool)
 	// RawHeld asks how many session locks the session holds, outside a transaction.
 	// locks are the names that can be meant, all of them if all is true. known is
-	// false if the server does not say. It can be several round trips.
+	// false if there may be more than n: the server does not say. It can be several
+	// round trips.
 	RawHeld(ctx context.Context, q Querier, locks []string, all bool) (n int64, known bool, err error)
+	// RawReleaseAll releases every session lock of the session. Of one of which
+	// RawHeld does not know it tells how many there were.
+	RawReleaseAll(ctx context.Context, q Querier) (n int64, err error)
 	// Classify tells what an error of the server means.
 	Classify(err error) Class
 	// Leases speaks the SQL of a table of leases: table, or schema.table, which

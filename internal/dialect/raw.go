@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"encoding/hex"
+	"errors"
 	"strings"
 
 	"github.com/lockdb/lockdb/internal/sqlscan"
@@ -131,7 +132,7 @@ func (postgresDialect) RawLocks(query string, args []driver.NamedValue) (locks [
 }
 
 // RawHeld asks how many session locks the session holds. known is false if
-// the server does not say, for want of a privilege or of a table.
+// there may be more: the server does not say, for want of a privilege or of a table.
 //
 // MySQL shows them in performance_schema, MariaDB by name only: there locks are
 // the names that can be meant, and all tells whether there can be others.
@@ -151,11 +152,8 @@ func (mysqlDialect) RawHeld(ctx context.Context, q Querier, locks []string, all 
 	case err != nil && !mysqlAnswered(err):
 		return 0, false, err
 	}
-	if !all {
-		return 0, false, nil
-	}
 	if len(locks) == 0 {
-		return 0, true, nil
+		return 0, all, nil
 	}
 	calls := make([]string, len(locks))
 	for i, name := range locks {
@@ -169,8 +167,29 @@ func (mysqlDialect) RawHeld(ctx context.Context, q Querier, locks []string, all 
 		return 0, false, err
 	}
 	n, err = integer(row[0])
-	return n, err == nil, err
+	return n, all && err == nil, err
 }
+
+// RawReleaseAll releases all session locks of the session, and tells how many
+// there were.
+func (mysqlDialect) RawReleaseAll(ctx context.Context, q Querier) (n int64, err error) {
+	row, err := q.QuerySimple(ctx, "SELECT RELEASE_ALL_LOCKS()")
+	if err != nil {
+		return 0, err
+	}
+	if len(row) != 1 {
+		return 0, errNoRow
+	}
+	return integer(row[0])
+}
+
+// RawReleaseAll releases all session locks of the session. How many there were
+// RawHeld tells.
+func (d postgresDialect) RawReleaseAll(ctx context.Context, q Querier) (n int64, err error) {
+	return 0, d.ReleaseAll(ctx, q)
+}
+
+var errNoRow = errors.New("no answer came")
 
 // RawHeld asks how many session locks the session holds. It must not be in a transaction,
 // whose own locks would count.
