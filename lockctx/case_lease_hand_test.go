@@ -150,22 +150,3 @@ func TestFenceByHandSaysWhatIsWrong(t *testing.T) {
 		require.ErrorIs(t, fence(lk.Context(), bare, nil), lockctx.ErrReleased)
 	})
 }
-
-func TestFenceByHandIsARoundTrip(t *testing.T) {
-	eachFencing(t, func(t *testing.T, view *dbtest.Server, tab *table) {
-		relay := view.Relay(t)
-		const rtt = 40 * time.Millisecond
-		relay.SetDelay(rtt / 2)
-		bare, db := openBare(t, view, relay.DSN()), open(t, view)
-		bare.SetMaxOpenConns(1)
-		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(unrenewed))
-		commit := func(then func(*sql.Tx) error) float64 {
-			return roundTrips(t, rtt, func() error { return inTx(testCtx(t), bare, then) })
-		}
-		want := commit(func(*sql.Tx) error { return nil })
-		got := commit(func(tx *sql.Tx) error { return lockctx.Fence(lk.Context(), tx) })
-		t.Logf("%.2f round trips, %.2f with Fence", want, got)
-		require.InDelta(t, want+1, got, 0.5)
-		require.NoError(t, lk.Close())
-	})
-}
