@@ -48,7 +48,7 @@ func (l *link) run() {
 }
 
 func (l *link) dial() bool {
-	conn, err := net.DialTimeout("tcp", l.relay.server.Addr(), adminTimeout)
+	conn, err := net.DialTimeout("tcp", l.relay.addr, adminTimeout)
 	if err != nil {
 		return false
 	}

@@ -9,7 +9,8 @@ import (
 
 // Relay is a TCP relay before a server, and the network between them: it can be slow, silent, or break.
 type Relay struct {
-	server   *Server
+	server   *Server // nil if it is none of ours
+	addr     string  // the server's
 	listener net.Listener
 	accepted int64
 	wg       sync.WaitGroup
@@ -27,11 +28,19 @@ type Relay struct {
 // Relay starts a relay before the server. It ends with the test, with all its connections.
 func (s *Server) Relay(tb testing.TB) *Relay {
 	tb.Helper()
+	r := RelayTo(tb, s.Addr())
+	r.server = s
+	return r
+}
+
+// RelayTo starts a relay before whatever listens at that "host:port". It has no DSN.
+func RelayTo(tb testing.TB, addr string) *Relay {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &Relay{server: s, listener: l, links: make(map[*link]struct{}), changed: make(chan struct{})}
+	r := &Relay{addr: addr, listener: l, links: make(map[*link]struct{}), changed: make(chan struct{})}
 	r.wg.Go(r.accept)
 	tb.Cleanup(r.close)
 	return r
@@ -161,6 +170,10 @@ func (r *Relay) passable(f *flow, sent time.Time) bool {
 		r.mu.Unlock()
 		if !blocked && wait <= 0 {
 			return true
+		}
+		if !blocked && wait < time.Millisecond {
+			nap(wait)
+			continue
 		}
 		var arrives <-chan time.Time
 		if !blocked {
