@@ -23,4 +23,11 @@ const (
 	EventHandedOn = conn.EventHandedOn // a released lock went to the next in this process
 	EventLeading  = conn.EventLeading  // Lead got the lock, and runs its function
 	EventDeposed  = conn.EventDeposed  // Lead's function has returned
+
+	// Of session locks that are taken in SQL text:
+
+	EventLeft       = conn.EventLeft       // they were left on a connection that was given back
+	EventParked     = conn.EventParked     // their connection is out of the pool
+	EventParkedLong = conn.EventParkedLong // and has been for a minute
+	EventStranger   = conn.EventStranger   // a release released nothing
 )
