@@ -96,11 +96,11 @@ func (m *Manager) askOnce(ctx context.Context, r *room, req Request, overtake bo
 		return g, err
 	}
 	err = ln.do(ctx, patience, claim(dialect.CompanionTaken))
-	if err == nil && g.Taken {
-		m.mu.Lock()
+	m.mu.Lock()
+	if g.Taken && !ln.dead { // also of a claim that failed, as of one that waited for the row too long
 		r.comp, r.tenure = ln.carry(req.Companion), tenure{since: time.Now()}
-		m.mu.Unlock()
 	}
+	m.mu.Unlock()
 	return g, err
 }
 
