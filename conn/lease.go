@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -192,15 +193,28 @@ func (l *Lock) installLease() error {
 // explainLease makes the error of a wait that brought no lease.
 func (l *Lock) explainLease(r leaseRow, req Request, wait context.Context, err error) error {
 	waited := time.Since(req.outcome.start).Round(time.Millisecond)
-	switch ended := l.ctx.Err(); {
+	switch ended := endedBy(l.ctx); {
 	case ended != nil:
 		return fault(r.key, fmt.Sprintf("gave up after %v on the lease %s, %s", waited, r.row, whoLeases(err)), ended)
 	case l.keeper.ctx.Err() != nil, errors.Is(err, lease.ErrClosed):
 		return fault(r.key, "", ErrClosed)
-	case errors.Is(err, lease.ErrRefused), wait.Err() != nil && errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, lease.ErrRefused),
+		endedBy(wait) != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)):
 		return fault(r.key, fmt.Sprintf("waited %v for the lease %s, %s", waited, r.row, whoLeases(err)), ErrNotAcquired)
 	}
 	return fault(r.key, fmt.Sprintf("after %v", waited), errAcquire, err)
+}
+
+// endedBy is ctx.Err, except that it looks at the clock: the timer of a dialler, which
+// has the context's deadline, can be ahead of the context's own.
+func endedBy(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if until, ok := ctx.Deadline(); ok && !time.Now().Before(until) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // whoLeases says in words who holds the lease that was refused.
