@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"testing"
-	"time"
 
 	"github.com/lockdb/lockdb/lockctx"
 )
@@ -16,9 +15,7 @@ func BenchmarkInTx(b *testing.B) {
 	onServers(b, func(b *testing.B, s server) {
 		s.Server = s.CreateDatabase(b)
 		updates := s.numbers(b, 3)
-		for _, rtt := range []time.Duration{0, time.Millisecond} {
-			b.Run("rtt="+rtt.String(), func(b *testing.B) { benchmarkInTx(b, s.behind(b, rtt), updates) })
-		}
+		s.overNetworks(b, func(b *testing.B, s server) { benchmarkInTx(b, s, updates) })
 	})
 }
 

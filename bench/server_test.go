@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"hash/fnv"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -13,10 +15,18 @@ import (
 
 // onServers runs fn on each real server.
 func onServers(b *testing.B, fn func(b *testing.B, s server)) {
-	for _, kind := range []dbtest.Kind{dbtest.MySQL, dbtest.MariaDB, dbtest.Postgres} {
+	for _, kind := range kinds {
 		b.Run("server="+string(kind), func(b *testing.B) {
 			fn(b, newServer(b, dbtest.Shared(b, kind)))
 		})
+	}
+}
+
+// overNetworks runs fn on the server as it is, and at the end of a network with a
+// round-trip time of 1 ms, where round trips show.
+func (s server) overNetworks(b *testing.B, fn func(b *testing.B, s server)) {
+	for _, rtt := range []time.Duration{0, time.Millisecond} {
+		b.Run("rtt="+rtt.String(), func(b *testing.B) { fn(b, s.behind(b, rtt)) })
 	}
 }
 
@@ -24,8 +34,13 @@ func onServers(b *testing.B, fn func(b *testing.B, s server)) {
 // by hand.
 type server struct {
 	*dbtest.Server
-	addr               string // where it is reached: behind a relay, not its own
-	key                string
+	addr string // where it is reached: behind a relay, not its own
+	key  string
+	hand
+}
+
+// hand is the SQL of who locks by hand.
+type hand struct {
 	try, unlock        statement // literals, as those write them who count round trips
 	wait               statement // literals, too
 	tryArgs, unlockArg statement // placeholders, as most write them; not on PostgreSQL
@@ -38,19 +53,24 @@ type statement struct {
 
 func newServer(b *testing.B, s *dbtest.Server) server {
 	key := dbtest.Key(b)
+	return server{Server: s, key: key, hand: newHand(s.IsMySQL(), key)}
+}
+
+// newHand is for a lock beside lockdb's of that key.
+func newHand(mysql bool, key string) hand {
 	literals := func(format string, what any) statement { return statement{query: fmt.Sprintf(format, what)} }
-	if !s.IsMySQL() {
-		const id = 1 << 62 // lockdb's are hashes
-		return server{
-			Server: s, key: key,
+	if !mysql {
+		h := fnv.New32a()
+		_, _ = h.Write([]byte(key))
+		id := 1<<62 | int64(h.Sum32()) // lockdb's are hashes of 64 bits
+		return hand{
 			try:    literals("SELECT pg_try_advisory_lock(%d)", id),
 			wait:   literals("SELECT pg_advisory_lock(%d) IS NOT NULL", id),
 			unlock: literals("SELECT pg_advisory_unlock(%d)", id),
 		}
 	}
 	name := key + ":hand"
-	return server{
-		Server: s, key: key,
+	return hand{
 		try:       literals("SELECT GET_LOCK('%s', 0)", name),
 		wait:      literals("SELECT GET_LOCK('%s', 60)", name),
 		unlock:    literals("SELECT RELEASE_LOCK('%s')", name),
@@ -86,9 +106,9 @@ func (s server) bare(b *testing.B) *sql.DB {
 }
 
 // open opens the server through lockdb.
-func (s server) open(b *testing.B) *sql.DB {
+func (s server) open(b *testing.B, opts ...driver.Option) *sql.DB {
 	b.Helper()
-	c, err := driver.OpenConnector(s.dsn())
+	c, err := driver.OpenConnector(s.dsn(), append(opts, driver.WithLogger(slog.New(slog.DiscardHandler)))...)
 	must(b, err)
 	db := sql.OpenDB(c)
 	b.Cleanup(func() { _ = db.Close() })
@@ -102,43 +122,4 @@ func (s server) conn(b *testing.B) *sql.Conn {
 	must(b, err)
 	b.Cleanup(func() { _ = c.Close() })
 	return c
-}
-
-// byHand takes and releases a lock with two statements on a connection kept for it.
-func byHand(ctx context.Context, c *sql.Conn, lock, unlock statement) func() error {
-	return func() error {
-		if err := yes(ctx, c, lock); err != nil {
-			return err
-		}
-		return yes(ctx, c, unlock)
-	}
-}
-
-// yes runs a lock statement, which must answer yes.
-func yes(ctx context.Context, c *sql.Conn, s statement) error {
-	var ok bool
-	if err := c.QueryRowContext(ctx, s.query, s.args...).Scan(&ok); err != nil {
-		return err
-	}
-	if !ok {
-		return fmt.Errorf("%s: no", s.query)
-	}
-	return nil
-}
-
-// numbers makes a table with a row for each contender, and returns the statements
-// that add 1 to them.
-func (s server) numbers(b *testing.B, n int) (updates []string) {
-	b.Helper()
-	db := s.Open(b)
-	exec := func(query string) {
-		_, err := db.Exec(query)
-		must(b, err)
-	}
-	exec("CREATE TABLE numbers (id int PRIMARY KEY, n int NOT NULL)")
-	for id := range n {
-		exec(fmt.Sprintf("INSERT INTO numbers VALUES (%d, 0)", id))
-		updates = append(updates, fmt.Sprintf("UPDATE numbers SET n = n + 1 WHERE id = %d", id))
-	}
-	return updates
 }

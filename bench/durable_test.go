@@ -1,0 +1,31 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/lockdb/lockdb/internal/dbtest"
+)
+
+// kinds are the real servers.
+var kinds = []dbtest.Kind{dbtest.MySQL, dbtest.MariaDB, dbtest.Postgres}
+
+// durable starts a server whose commits are on disk before they are answered, as
+// servers are unless told otherwise. dbtest's are told otherwise: they have nothing
+// to lose.
+func durable(b *testing.B, kind dbtest.Kind) *dbtest.Server {
+	b.Helper()
+	if kind == dbtest.Postgres {
+		return dbtest.Private(b, kind, "fsync=on", "synchronous_commit=on", "full_page_writes=on")
+	}
+	return dbtest.Private(b, kind, "innodb-flush-log-at-trx-commit=1")
+}
+
+// onCommits runs fn on each real server, as dbtest has it and durable.
+func onCommits(b *testing.B, fn func(b *testing.B, s server)) {
+	for _, kind := range kinds {
+		b.Run("server="+string(kind), func(b *testing.B) {
+			b.Run("commits=durable", func(b *testing.B) { fn(b, newServer(b, durable(b, kind))) })
+			b.Run("commits=fast", func(b *testing.B) { fn(b, newServer(b, dbtest.Shared(b, kind))) })
+		})
+	}
+}
