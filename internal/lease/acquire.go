@@ -70,11 +70,21 @@ func (m *Manager) Acquire(ctx context.Context, req Request) (*Lease, error) {
 func (m *Manager) claim(ctx context.Context, r *room, req Request) (*Lease, func(), error) {
 	told := req.Try
 	w := wait{m: m, room: r}
-	late := 0
+	late, lingered := 0, false
 	for {
 		start := monotime.Now()
 		g, undo, err := m.ask(ctx, r, req, w.overtaking)
 		switch {
+		case err != nil && undo == nil && !req.Try && ctx.Err() == nil && m.fault(err) == dialect.LeaseFaultRetry:
+			// Some transaction keeps the row, as a fence does until its COMMIT.
+			if !told {
+				told = true
+				req.waits()
+			}
+			if err := w.poll(ctx, pollMax); err != nil {
+				return nil, nil, err
+			}
+			continue
 		case err != nil:
 			return nil, undo, err
 		case g.Granted:
@@ -104,6 +114,11 @@ func (m *Manager) claim(ctx context.Context, r *room, req Request) (*Lease, func
 		w.refused(g)
 		if req.Try && g.Known && g.Left <= 0 && g.Left > longAgo && !w.overtaking {
 			w.overtaking = true // it has expired, and who has the companion did not notice
+			continue
+		}
+		if free := g.Known && g.Left <= 0; req.Try && free && !lingered {
+			lingered = true // nobody of this process waits, but perhaps one has just given up
+			m.linger(ctx, r)
 			continue
 		}
 		if req.Try {

@@ -145,7 +145,6 @@ func (m *Manager) await(r *room, a *awaiting, name dialect.Name) {
 		}
 	}
 	m.mu.Lock()
-	r.await = nil
 	var unwanted *companion
 	switch {
 	case got && !ln.dead && (r.busy || r.held != nil) && !r.comp.alive():
@@ -153,7 +152,12 @@ func (m *Manager) await(r *room, a *awaiting, name dialect.Name) {
 		m.addLine(ln)
 	case got && !ln.dead:
 		unwanted = ln.carry(name)
+		m.mu.Unlock()
+		<-ln.turn
+		m.free(unwanted) // who comes meanwhile waits for that
+		m.mu.Lock()
 	}
+	r.await = nil
 	a.failed = err != nil
 	close(a.done)
 	m.sweep(r)
@@ -161,14 +165,30 @@ func (m *Manager) await(r *room, a *awaiting, name dialect.Name) {
 	switch {
 	case ln == nil:
 	case unwanted != nil:
-		<-ln.turn
-		m.free(unwanted)
 		m.retire(ln)
 	case got:
 		ln.leave()
 	default:
 		<-ln.turn
 		m.retire(ln)
+	}
+}
+
+// linger waits for a wait that this process has given up, and that has the
+// companion yet, or comes to have it, if there is one.
+func (m *Manager) linger(ctx context.Context, r *room) {
+	m.mu.Lock()
+	a := r.await
+	m.mu.Unlock()
+	if a == nil {
+		return // or not any more
+	}
+	t := time.NewTimer(stuckAfter)
+	defer t.Stop()
+	select {
+	case <-a.done:
+	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 
