@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockdb/lockdb/internal/dbtest"
+	"github.com/lockdb/lockdb/lockctx"
 )
 
 // rawSQL are the lock statements that a program of old sends as text, for one lock.
@@ -35,4 +36,15 @@ func yes(t testing.TB, db rower, query string, args ...any) bool {
 	var answer sql.NullBool
 	require.NoError(t, db.QueryRowContext(testCtx(t), query, args...).Scan(&answer))
 	return answer.Bool
+}
+
+// heldRaw are the locks of parked sessions.
+func heldRaw(t testing.TB, db *sql.DB) (parked []lockctx.HeldLock) {
+	t.Helper()
+	for _, h := range heldBy(t, db) {
+		if h.Parked {
+			parked = append(parked, h)
+		}
+	}
+	return parked
 }
