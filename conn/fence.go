@@ -170,7 +170,11 @@ func (f *fence) send(ctx context.Context, p *phys, inner driver.Tx) (v verdict) 
 	if server.FenceCommits && p.commitsByText() {
 		return verdict{err: table.FenceAndCommit(ctx, p, server, rows), sent: true, fence: true}
 	}
-	if v = (verdict{err: table.Fence(ctx, p, server, rows), fence: true}); v.err == nil {
+	switch v = (verdict{err: table.Fence(ctx, p, server, rows), fence: true}); {
+	case v.err != nil:
+	case p.commitsByText():
+		v = verdict{err: p.Exec(ctx, "COMMIT"), sent: true}
+	default:
 		v = verdict{err: inner.Commit(), sent: true}
 	}
 	return v

@@ -35,7 +35,9 @@ func (c *conn) commitFenced(f *fence, inner driver.Tx) error {
 		}
 		return err
 	}
-	v := f.commit(context.Background(), &c.own, inner)
+	ctx, stop := f.patience()
+	defer stop()
+	v := f.commit(ctx, &c.own, inner)
 	c.spent = c.spent || v.spent
 	return f.explain(v)
 }

@@ -1,6 +1,9 @@
 package conn
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // workUntil is until when the end of a lock waits for the transactions begun under
 // it: for the busy timeout, but so long at least as their rollback may take.
@@ -45,4 +48,20 @@ func (l *Lock) awaitWork(until time.Time) (stuck int) {
 		}
 	}
 	return 0
+}
+
+// patience is the context of a Commit: it ends the busy timeout after the lock has,
+// so that nobody waits for the answer of a silent network who has lost his lease.
+func (f *fence) patience() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stop := context.AfterFunc(f.locks[0].ctx, func() {
+		t := time.NewTimer(time.Until(f.keeper.workUntil()))
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { stop(); cancel() }
 }
