@@ -4,6 +4,7 @@ package lockctx_test
 
 import (
 	"database/sql"
+	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"github.com/lockdb/lockdb/internal/dbtest"
 	"github.com/lockdb/lockdb/lockctx"
 )
+
+var queueHold = flag.Duration("lease.hold", 0, "how long at most those wait who queue for a lease in processes of their own")
 
 func TestWaitersOfAProcessGetALeaseInTheirOrder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
@@ -77,6 +80,7 @@ func TestProcessesGetALeaseInTheOrderOfTheirArrival(t *testing.T) {
 			holder := acquire(t, db, key, lockctx.Lease(lasting))
 			order := rand.Perm(len(peers))
 			granted := arrivals(t, view, watch, key, peers, order)
+			time.Sleep(rand.N(*queueHold + 1))
 			require.NoError(t, holder.Close())
 			again := async(func() grant {
 				lk, err := lockctx.Acquire(testCtx(t), db, key, lockctx.Lease(lasting))
@@ -103,7 +107,11 @@ func TestProcessesGetALeaseInTheOrderOfTheirArrival(t *testing.T) {
 			require.NoError(t, last.Close())
 		}
 		t.Logf("%d of %d pairs were served in the wrong order", swapped, pairs)
-		require.LessOrEqual(t, swapped*20, pairs) // a wait at the server goes on in slices, and each begins at the queue's end
+		most := pairs / 20
+		if *queueHold > 0 {
+			most = pairs / 6 // waits at the server go on in slices, and each begins at the end of its queue
+		}
+		require.LessOrEqual(t, swapped, most)
 	})
 }
 
