@@ -61,3 +61,29 @@ func TestACallThatTakesNothingCostsNoConnection(t *testing.T) {
 		require.Empty(t, rec.story())
 	})
 }
+
+// Most programs' users may not read performance_schema.
+func TestWithoutThePrivilegeToLookNamesAreAskedFor(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		r, out, key := newRestricted(t, s), newOutsider(t, s), dbtest.Key(t)
+		if s.IsMySQL() {
+			r.run("CREATE PROCEDURE idle() DO 1")
+			r.grant("EXECUTE", "*")
+		} else {
+			r.run("CREATE PROCEDURE idle() LANGUAGE plpgsql AS $$ BEGIN PERFORM 1; END $$")
+		}
+		db := r.open()
+		text, prepared := rawSQLFor(t, s, key), preparedFor(t, s, key)
+		for range 3 {
+			require.NoError(t, byExec(prepared.take, prepared.args...)(testCtx(t), db))
+			require.NoError(t, byExec("CALL idle()")(testCtx(t), db))
+			require.Len(t, heldBy(t, db), 1)
+			if s.IsMySQL() {
+				require.False(t, out.try(key))
+			}
+			require.NoError(t, byExec(text.release)(testCtx(t), db))
+			require.Empty(t, heldBy(t, db))
+			require.True(t, out.try(key))
+		}
+	})
+}
