@@ -150,7 +150,9 @@ func (c *lockCtx) Value(key any) any {
 			return c.lock
 		}
 	case lockKey:
-		return c.lock
+		if !c.lock.bare { // a pinned session is no lock
+			return c.lock
+		}
 	default:
 		if v := c.causeCtx().Value(key); v != nil {
 			return v

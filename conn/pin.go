@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
@@ -23,10 +24,11 @@ func (k *Keeper) Pin(ctx context.Context) (*Pinned, error) {
 	}
 	k.everLocked.Store(true)
 	s, err := k.session(ctx, dialect.Name{}, nil, false)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
+	var starved *starved
+	switch {
+	case errors.As(err, &starved):
+		return nil, fault(pinKey, starved.why, starved.err)
+	case err != nil:
 		return nil, fault(pinKey, "", err)
 	}
 	if err := k.supported(s); err != nil {
@@ -79,15 +81,13 @@ func (k *Keeper) unpin(l *Lock) error {
 	}
 	k.locksHeld.Add(-1)
 	s.leave(l)
-	var err error
-	if s.mustScrub() {
-		stop := s.bound(cleanupBound)
-		var dead bool
-		dead, err = s.do(context.Background(), func(ctx context.Context) error { return k.dialect.ReleaseAll(ctx, &s.phys) })
-		stop()
-		if dead && err == nil {
-			err = errPeerClosed
-		}
+	// Whatever the texts showed: a function may have taken a lock.
+	shown := s.mustScrub()
+	stop := s.bound(cleanupBound)
+	dead, err := s.do(context.Background(), func(ctx context.Context) error { return k.dialect.ReleaseAll(ctx, &s.phys) })
+	stop()
+	if dead && err == nil {
+		err = errPeerClosed
 	}
 	if err == nil {
 		s.mu.Lock()
@@ -100,6 +100,9 @@ func (k *Keeper) unpin(l *Lock) error {
 		err = fault(l.key, "the session was closed, and its locks with it", ErrReleased, err)
 		l.to(stateReleased, l.Err())
 		s.lose(err)
+		if !dead && !shown { // by a server that has no such function, as MariaDB before 10.5.2
+			return nil
+		}
 		return err
 	}
 	l.to(stateReleased, l.Err())
