@@ -20,7 +20,7 @@ type census struct {
 // comes meanwhile waits for the next if that is not long.
 const (
 	censusPause = 4
-	censusWait  = 50 * time.Millisecond
+	censusWait  = 10 * time.Millisecond
 )
 
 // lives tells whether the goroutine has not ended, as far as there is time to find
