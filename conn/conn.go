@@ -172,6 +172,9 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 		if l, ok := ctx.Value(c.keeper).(*Lock); ok {
 			return nil, fault(l.key, "a transaction outside the lock is open on this *sql.Conn, so none can begin here under the lock: end it first, or use lock.Conn", ErrBusy)
 		}
+		if key, ok := c.leasedTx(ctx); ok {
+			return nil, fault(key, "a transaction is open on this *sql.Conn already, and where one of two is under a lease its fence could not be kept: end it first, or use another Conn", ErrBusy)
+		}
 	}
 	return c.beginOwn(ctx, opts)
 }

@@ -26,6 +26,23 @@ func (c *conn) beginFenced(ctx context.Context, opts driver.TxOptions, f *fence)
 	return c.begun(ctx, inner, f), nil
 }
 
+// leasedTx tells whether the transaction that is open on the conn's own session, or
+// one that is to begin there under ctx, is under a lease: MySQL's BEGIN commits what
+// is open, and PostgreSQL's first COMMIT is for both.
+func (c *conn) leasedTx(ctx context.Context) (key string, ok bool) {
+	l, ok := ctx.Value(leaseOf{c.keeper}).(*Lock)
+	switch {
+	case ok:
+	case c.ownTx.fence != nil:
+		l = c.ownTx.fence.locks[0]
+	case c.bound != nil && c.bound.isLease:
+		l = c.bound
+	default:
+		return "", false
+	}
+	return l.key, true
+}
+
 // commitFenced is ownTx.Commit under leases.
 func (c *conn) commitFenced(f *fence, inner driver.Tx) error {
 	defer f.end()
