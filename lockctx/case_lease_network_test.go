@@ -103,8 +103,8 @@ func (o *outage) requireLost(t *testing.T, rows *leaseTable, ttl time.Duration) 
 	t.Logf("%s for %v of the TTL: told after %v, the other granted after %v", o.name, o.share, end.Sub(o.began), next.at.Sub(o.began))
 	require.True(t, end.Before(next.at), o.name)
 	limit := ttl + 500*time.Millisecond
-	if o.share < 1 && !o.forGood { // a renewal that was on its way may reach the server yet
-		limit += time.Duration(o.share * float64(ttl))
+	if !o.forGood { // a renewal without an answer may have been done, or be done when the network is back
+		limit += ttl * 9 / 10
 	}
 	require.LessOrEqual(t, next.at.Sub(o.began), limit, o.name)
 	require.ErrorIs(t, context.Cause(o.lk.Context()), lockctx.ErrLost, o.name)
@@ -135,7 +135,7 @@ func (o *outage) requireHandOver(t *testing.T, ttl time.Duration) {
 }
 
 func TestAnOutageOfLessThanAThirdOfTheTTLCostsNoLease(t *testing.T) {
-	const ttl = 2 * time.Second
+	const ttl = 3 * time.Second
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		all := outages(0.3)
