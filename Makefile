@@ -77,9 +77,24 @@ fuzz:
 	FUZZTIME=$(FUZZTIME) scripts/fuzz $(filter-out ./itest/... ./examples/...,$(PKG))
 
 .PHONY: bench
-bench: withservers
+bench: withservers bench-servers
 	$(WITH_SERVERS) $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(if $(COUNT),-count $(COUNT)) \
 		$(TESTFLAGS) $(if $(filter-out $(ALL),$(PKG)),$(PKG),./bench/...)
+
+# Runs a few of them once, to see whether they still run.
+.PHONY: bench-check
+bench-check: withservers
+	$(WITH_SERVERS) $(GO) test -timeout $(TIMEOUT) -benchtime 1x \
+		-bench 'PassThrough$$//ratio|AcquireClose$$////ratio|InTx$$///ratio|Processes|Loss' ./bench/...
+
+# Writes bench/report, in less than ten minutes. Best on a machine that does nothing else.
+.PHONY: bench-report
+bench-report: bench-servers
+	cd bench && $(GO) run ./report
+
+.PHONY: bench-servers
+bench-servers:
+	@SERVERS="$(SERVERS) redis" scripts/install-servers
 
 .PHONY: quickstart
 quickstart:

@@ -29,6 +29,9 @@ func compare(b *testing.B, round int, contenders ...contender) {
 }
 
 func ratio(b *testing.B, round int, contenders []contender) {
+	for _, c := range contenders {
+		must(b, c.op()) // it may dial
+	}
 	times := make([][]float64, len(contenders))
 	for b.Loop() {
 		for _, i := range rand.Perm(len(contenders)) { // whom one comes after matters
