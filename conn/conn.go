@@ -198,6 +198,9 @@ func (c *conn) Ping(ctx context.Context) error {
 
 // ResetSession implements driver.SessionResetter, for the conn's own session.
 func (c *conn) ResetSession(ctx context.Context) error {
+	if c.ledger.maybe() && !c.settle() { // another driver around this one hides IsValid
+		return driver.ErrBadConn
+	}
 	if !c.open || c.own.resetter == nil {
 		return nil
 	}

@@ -73,7 +73,9 @@ type Event struct {
 //
 // LockEvent is called with no mutex held, lockdb's or database/sql's: on the
 // goroutine of the call that caused the event, or, for a loss, on one of its
-// own. It can be called by several goroutines at once. The events of one lock
+// own. Of locks taken in SQL text it can be told while database/sql has their
+// connection in its hands: it must not wait for a slot of the pool then. It can
+// be called by several goroutines at once. The events of one lock
 // come in their order; of one key, released comes before the next acquired of
 // this process, unless one of the two locks is nested, and lost may come after.
 // Of locks whose Acquire had returned, all have come when the *sql.DB's Close

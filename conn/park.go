@@ -33,6 +33,7 @@ type parking struct {
 	// A goroutine can have several: it had result sets open at once.
 	sessions []*parkedSession // the most recently parked last
 	spares   []spare
+	trim     *time.Timer // closes spares; nil if there are none
 	closed   bool
 }
 
@@ -167,17 +168,42 @@ func (k *Keeper) endParked(p *parkedSession) {
 func (k *Keeper) keepSpare(own phys) {
 	p := &k.parked
 	p.mu.Lock()
-	now := time.Now()
-	p.spares = append(p.spares, spare{own, now})
-	var old []spare
-	for len(p.spares) > maxSpares || len(p.spares) > 0 && (p.closed || now.Sub(p.spares[0].since) > spareTime) {
-		old = append(old, p.spares[0])
-		p.spares = p.spares[1:]
+	p.spares = append(p.spares, spare{own, time.Now()})
+	if p.trim == nil && !p.closed {
+		p.trim = time.AfterFunc(spareTime, func() { k.spawn(k.trimSpares) })
 	}
+	surplus := p.surplus()
 	p.mu.Unlock()
-	for _, s := range old {
+	for _, s := range surplus {
 		_ = s.own.dc.Close()
 	}
+}
+
+// trimSpares closes those that nobody took for long.
+func (k *Keeper) trimSpares() {
+	p := &k.parked
+	p.mu.Lock()
+	surplus := p.surplus()
+	if len(p.spares) > 0 {
+		p.trim.Reset(spareTime)
+	} else {
+		p.trim = nil
+	}
+	p.mu.Unlock()
+	for _, s := range surplus {
+		_ = s.own.dc.Close()
+	}
+}
+
+// surplus takes out the spares that are not to be kept. Under mu.
+func (p *parking) surplus() []spare {
+	n := max(0, len(p.spares)-maxSpares)
+	for n < len(p.spares) && (p.closed || time.Since(p.spares[n].since) >= spareTime) {
+		n++
+	}
+	surplus := slices.Clone(p.spares[:n])
+	p.spares = slices.Delete(p.spares, 0, n)
+	return surplus
 }
 
 // takeSpare gives a session that nobody uses, if there is a living one.
@@ -217,14 +243,19 @@ func (k *Keeper) closeParked() {
 	p.closed = true
 	parked, spares := p.sessions, p.spares
 	p.sessions, p.spares = nil, nil
+	if p.trim != nil {
+		p.trim.Stop()
+	}
 	p.count.Store(0)
 	p.mu.Unlock()
+	var ends sync.WaitGroup // each may wait for a network that is gone
 	for _, s := range parked {
-		k.endParked(s)
+		ends.Go(func() { k.endParked(s) })
 	}
 	for _, s := range spares {
-		_ = s.own.dc.Close()
+		ends.Go(func() { _ = s.own.dc.Close() })
 	}
+	ends.Wait()
 }
 
 // parkedLong tells an operator of a session that has been parked for long.

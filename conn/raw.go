@@ -24,6 +24,7 @@ type rawLedger struct {
 	locks  []string  // those that may be held, by name
 	others bool      // locks does not have all that may be held
 	owner  int64     // the goroutine that took the first of them
+	inTx   bool      // in a transaction
 	parked time.Time // when the session was parked last, if it was
 }
 
@@ -32,11 +33,13 @@ func (l *rawLedger) maybe() bool { return l.unsure || l.n > 0 }
 
 // asked notes who sent a lock statement, and what it names. Who only releases
 // what an orphan has left does not come to own the rest.
-func (l *rawLedger) asked(k *Keeper, query string, args []driver.NamedValue) {
+func (c *conn) asked(query string, args []driver.NamedValue) {
+	l := &c.ledger
 	if !l.maybe() {
 		l.owner = goid()
 	}
-	locks, known := k.dialect.RawLocks(query, args)
+	l.inTx = l.inTx || c.ownTxs > 0
+	locks, known := c.keeper.dialect.RawLocks(query, args)
 	for _, name := range locks {
 		if !slices.Contains(l.locks, name) {
 			l.locks = append(l.locks, name)
@@ -90,7 +93,7 @@ func (c *conn) rawQuery(query string, args []driver.NamedValue, run func() (driv
 	if errors.Is(err, driver.ErrSkip) {
 		return nil, err // database/sql prepares it
 	}
-	c.ledger.asked(c.keeper, query, args)
+	c.asked(query, args)
 	call, plain := c.keeper.dialect.RawPlain(query, args)
 	if err != nil || !plain {
 		c.ledger.unsure = true
@@ -111,7 +114,7 @@ func (c *conn) saw(fn sqlscan.Fn, lock string, r *seenRows) {
 	yes := isTrue(r.row[0]) || c.keeper.dialect.Name() == "postgres" && fn == sqlscan.Lock // whose result is void
 	switch {
 	case fn == sqlscan.UnlockAll:
-		*l = rawLedger{owner: l.owner}
+		*l = rawLedger{}
 	case fn == sqlscan.Unlock && yes && l.n > 0:
 		l.n--
 	case fn == sqlscan.Unlock && yes:
@@ -122,7 +125,7 @@ func (c *conn) saw(fn sqlscan.Fn, lock string, r *seenRows) {
 		l.n++
 	}
 	if !l.maybe() {
-		l.locks, l.others = nil, false
+		*l = rawLedger{}
 	}
 }
 
@@ -148,11 +151,11 @@ func (c *conn) rawExec(query string, args []driver.NamedValue, run func() (drive
 		return res, err
 	}
 	call, plain := c.keeper.dialect.RawPlain(query, args)
-	if plain && err == nil && call.Fn == sqlscan.Unlock && !(c.ledger.maybe() && c.ledger.may([]string{call.Lock})) {
-		c.keeper.releasedNothing(call.Lock) // no need to ask
+	if plain && err == nil && call.Fn == sqlscan.Unlock && !(c.ledger.maybe() && c.ledger.may([]string{call.Lock})) && c.ownTxs == 0 && direct() {
+		c.keeper.releasedNothing(call.Lock) // no need to ask: nothing is held by what is in the pool
 		return res, err
 	}
-	c.ledger.asked(c.keeper, query, args)
+	c.asked(query, args)
 	c.ledger.unsure = true
 	return res, err
 }

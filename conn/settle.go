@@ -29,7 +29,7 @@ func (c *conn) settle() bool {
 	case known && held == 0:
 		c.ledger = rawLedger{}
 		return true
-	case held > 0 && direct() && k.opts.RawLocks == RawPark:
+	case held > 0 && !c.ledger.inTx && direct() && k.opts.RawLocks == RawPark:
 		c.ledger.n = int(held) // if the server said it, without how often each is held: it stays unsure
 		return c.park()
 	}
@@ -41,7 +41,7 @@ func (c *conn) settle() bool {
 		k.leftAt(left, "on a connection that could not be freed of them, and was closed: "+err.Error())
 		return false
 	case !known && released == 0:
-	case direct():
+	case !left.inTx && direct():
 		k.leftAt(left, "by a statement of which the server does not say whether it took any: they were released")
 	default:
 		k.leftAt(left, "when its transaction ended or its *sql.Conn was closed: they were released")
