@@ -7,6 +7,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/lockdb/lockdb/internal/sqlscan"
 )
 
@@ -155,19 +157,52 @@ func (mysqlDialect) RawHeld(ctx context.Context, q Querier, locks []string, all 
 	if len(locks) == 0 {
 		return 0, all, nil
 	}
+	n, err = mysqlUsed(ctx, q, locks)
+	if err != nil && mysqlAnswered(err) && len(locks) > 1 { // one that is no name must not hide the others
+		n, err = 0, nil
+		for i := range locks {
+			one, oneErr := mysqlUsed(ctx, q, locks[i:i+1])
+			switch {
+			case oneErr == nil:
+				n += one
+			case !mysqlAnswered(oneErr):
+				return 0, false, oneErr
+			case !mysqlNoName(oneErr):
+				all = false
+			}
+		}
+	}
+	switch {
+	case err == nil:
+		return n, all, nil
+	case mysqlNoName(err):
+		return 0, all, nil
+	case mysqlAnswered(err):
+		return 0, false, nil
+	}
+	return 0, false, err
+}
+
+// mysqlUsed asks how many of the locks the session holds.
+func mysqlUsed(ctx context.Context, q Querier, locks []string) (int64, error) {
 	calls := make([]string, len(locks))
 	for i, name := range locks {
 		calls[i] = "COALESCE(IS_USED_LOCK(CONVERT(0x" + hex.EncodeToString([]byte(name)) + " USING utf8mb4))=CONNECTION_ID(),0)"
 	}
-	row, err = q.QuerySimple(ctx, "SELECT "+strings.Join(calls, "+"))
-	if err != nil || len(row) != 1 {
-		if err != nil && mysqlAnswered(err) {
-			err = nil
-		}
-		return 0, false, err
+	row, err := q.QuerySimple(ctx, "SELECT "+strings.Join(calls, "+"))
+	if err != nil {
+		return 0, err
 	}
-	n, err = integer(row[0])
-	return n, all && err == nil, err
+	if len(row) != 1 {
+		return 0, errNoRow
+	}
+	return integer(row[0])
+}
+
+// mysqlNoName tells that the server has no lock of such a name.
+func mysqlNoName(err error) bool {
+	var e *mysql.MySQLError
+	return errors.As(err, &e) && (e.Number == 3057 || e.Number == 4163 || e.Number == 1059) // in MySQL, in MySQL 9, in MariaDB
 }
 
 // RawReleaseAll releases all session locks of the session, and tells how many
