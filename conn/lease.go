@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -199,7 +198,7 @@ func (l *Lock) explainLease(r leaseRow, req Request, wait context.Context, err e
 	case l.keeper.ctx.Err() != nil, errors.Is(err, lease.ErrClosed):
 		return fault(r.key, "", ErrClosed)
 	case errors.Is(err, lease.ErrRefused),
-		endedBy(wait) != nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)):
+		endedBy(wait) != nil && l.keeper.dialect.Leases(l.keeper.opts.LeaseTable).Fault(err) == dialect.LeaseFaultOther: // no answer in time
 		return fault(r.key, fmt.Sprintf("waited %v for the lease %s, %s", waited, r.row, whoLeases(err)), ErrNotAcquired)
 	}
 	return fault(r.key, fmt.Sprintf("after %v", waited), errAcquire, err)

@@ -223,7 +223,7 @@ func TestOfFourProcessesNeverTwoHaveALeaseWhileConnectionsBreak(t *testing.T) {
 func TestFourProcessesShareALeaseFairly(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		e := newExclusion(t, s)
-		e.args.Keys, e.args.Goroutines = 1, 8
+		e.args.Keys, e.args.Goroutines, e.args.For = 1, 8, e.args.For*2/3
 		tenures := e.run(e.view.DSN(), func() {})
 		var total int64
 		for _, n := range tenures {

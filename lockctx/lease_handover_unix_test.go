@@ -45,7 +45,7 @@ var takeTurns = newJob("turns", func(p *peer, a turnsArgs) (turns []turn, err er
 })
 
 func requireHandOver(t *testing.T, s *dbtest.Server, p50 time.Duration) {
-	const each = 150
+	const each = 100
 	view := s.CreateDatabase(t)
 	args := turnsArgs{Key: dbtest.Key(t), Turns: each}
 	peers := []*process{startPeer(t, view), startPeer(t, view)}

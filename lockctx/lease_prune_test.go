@@ -76,6 +76,7 @@ func TestPruneGoesThroughManyRows(t *testing.T) {
 
 func TestTokensGrowWhateverBecomesOfTheRow(t *testing.T) {
 	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		db, other, key, rows := open(t, view), open(t, view), dbtest.Key(t), newLeaseTable(t, view)
 		name := lockName(t, key)
