@@ -37,7 +37,9 @@ var (
 
 	// ErrBusy occurs when a statement under a lock's context has waited the
 	// busy timeout (lockdb_busy_timeout, 5 s) while a result set or a
-	// transaction under the same lock stayed open. The lock is still held.
+	// transaction under the same lock stayed open; and at once when a transaction is
+	// to begin on a *sql.Conn that has one open, and one of them is under a lock. The
+	// lock is still held.
 	ErrBusy = conn.ErrBusy
 
 	// ErrUnsupported occurs where session locks would not exclude (a pooler in
@@ -53,7 +55,8 @@ var (
 	ErrClosed = conn.ErrClosed
 
 	// ErrOutcomeUnknown occurs, together with ErrLost if the lock is a session lock,
-	// when the connection ended while COMMIT was under way: the transaction may have taken effect
-	// or not. Look at the data to learn it.
+	// when the connection ended while COMMIT was under way, and on MariaDB when KILL QUERY
+	// or the server's time limit met the COMMIT of a transaction under a lease: the
+	// transaction may have taken effect or not. Look at the data to learn it.
 	ErrOutcomeUnknown = conn.ErrOutcomeUnknown
 )
