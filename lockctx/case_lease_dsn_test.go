@@ -63,7 +63,7 @@ type leaseClient struct {
 // requireLeasesWork has all clients go through the life of a lease at the same time.
 func requireLeasesWork(t *testing.T, tab *table, rows *leaseTable, clients []*leaseClient) {
 	t.Helper()
-	const ttl = 1500 * time.Millisecond
+	const ttl = 2500 * time.Millisecond
 	options := &sql.TxOptions{Isolation: sql.LevelRepeatableRead}
 	for i, c := range clients {
 		c.key, c.id = dbtest.Key(t), i
@@ -80,7 +80,7 @@ func requireLeasesWork(t *testing.T, tab *table, rows *leaseTable, clients []*le
 		}), c.name)
 		c.next = waitForLease(testCtx(t), t, c.neighbor, c.key, lockctx.Lease(ttl))
 	}
-	time.Sleep(ttl * 3 / 2)
+	time.Sleep(ttl * 6 / 5)
 	for _, c := range clients {
 		require.NoError(t, c.lk.Err(), c.name)
 		require.True(t, rows.isHeld(c.key), c.name)
