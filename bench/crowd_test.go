@@ -21,10 +21,12 @@ func BenchmarkCrowd(b *testing.B) {
 	onServers(b, func(b *testing.B, s server) {
 		for _, n := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256} {
 			b.Run(fmt.Sprintf("goroutines=%d", n), func(b *testing.B) {
-				benchmarkCrowd(b, []*way{
-					s.crowd(b, "hand", n), s.crowd(b, "lockdb", n),
-					s.crowd(b, "multiplexed", n, lockctx.Multiplexed()), s.crowd(b, "lease", n, lockctx.Lease(time.Minute)),
-				})
+				ways := []*way{s.crowd(b, "hand", n)}
+				if s.IsMySQL() {
+					ways = append(ways, s.crowd(b, "literals", n))
+				}
+				benchmarkCrowd(b, append(ways, s.crowd(b, "lockdb", n),
+					s.crowd(b, "multiplexed", n, lockctx.Multiplexed()), s.crowd(b, "lease", n, lockctx.Lease(time.Minute))))
 			})
 		}
 	})
@@ -46,13 +48,13 @@ func (s server) crowd(b *testing.B, name string, n int, opts ...lockctx.Option) 
 	ctx := context.Background()
 	s.Server = s.CreateDatabase(b)
 	w := &way{name: name, view: s.Server, turns: make([]turn, n)}
-	if name == "hand" {
+	if byHandIs(name) {
 		db := s.bare(b)
 		for i := range w.turns {
 			c, err := db.Conn(ctx)
 			must(b, err)
 			b.Cleanup(func() { _ = c.Close() })
-			w.turns[i] = turnByHand(ctx, c, s.hand)
+			w.turns[i] = turnByHand(ctx, c, s.hand, name)
 		}
 		return w
 	}
@@ -64,6 +66,9 @@ func (s server) crowd(b *testing.B, name string, n int, opts ...lockctx.Option) 
 	must(b, w.turns[0].free())
 	return w
 }
+
+// byHandIs tells whether it is a way without lockdb.
+func byHandIs(way string) bool { return way == "hand" || way == "literals" }
 
 func benchmarkCrowd(b *testing.B, ways []*way) {
 	for b.Loop() {

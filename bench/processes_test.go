@@ -17,9 +17,13 @@ const (
 // time: the turns of all together, and the least share that one of them had.
 func BenchmarkProcesses(b *testing.B) {
 	onServers(b, func(b *testing.B, s server) {
-		var ways []*peers
-		for _, name := range []string{"hand", "lockdb", "multiplexed", "lease"} {
-			ways = append(ways, s.peers(b, name))
+		names := []string{"hand", "lockdb", "multiplexed", "lease"}
+		if s.IsMySQL() {
+			names = append(names, "literals")
+		}
+		ways := make([]*peers, len(names))
+		for i, name := range names {
+			ways[i] = s.peers(b, name)
 		}
 		for b.Loop() {
 			for _, i := range rand.Perm(len(ways)) {

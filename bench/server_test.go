@@ -41,9 +41,10 @@ type server struct {
 
 // hand is the SQL of who locks by hand.
 type hand struct {
-	try, unlock        statement // literals, as those write them who count round trips
-	wait               statement // literals, too
-	tryArgs, unlockArg statement // placeholders, as most write them; not on PostgreSQL
+	try, unlock         statement // literals, as those write them who count round trips
+	wait                statement // literals, too
+	tryArgs             statement // placeholders, as most write them; not on PostgreSQL
+	waitArgs, unlockArg statement // placeholders; on PostgreSQL literals, where it makes no difference
 }
 
 type statement struct {
@@ -60,14 +61,16 @@ func newServer(b *testing.B, s *dbtest.Server) server {
 func newHand(mysql bool, key string) hand {
 	literals := func(format string, what any) statement { return statement{query: fmt.Sprintf(format, what)} }
 	if !mysql {
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(key))
-		id := 1<<62 | int64(h.Sum32()) // lockdb's are hashes of 64 bits
-		return hand{
+		hash := fnv.New32a()
+		_, _ = hash.Write([]byte(key))
+		id := 1<<62 | int64(hash.Sum32()) // lockdb's are hashes of 64 bits
+		h := hand{
 			try:    literals("SELECT pg_try_advisory_lock(%d)", id),
 			wait:   literals("SELECT pg_advisory_lock(%d) IS NOT NULL", id),
 			unlock: literals("SELECT pg_advisory_unlock(%d)", id),
 		}
+		h.waitArgs, h.unlockArg = h.wait, h.unlock
+		return h
 	}
 	name := key + ":hand"
 	return hand{
@@ -75,6 +78,7 @@ func newHand(mysql bool, key string) hand {
 		wait:      literals("SELECT GET_LOCK('%s', 60)", name),
 		unlock:    literals("SELECT RELEASE_LOCK('%s')", name),
 		tryArgs:   statement{"SELECT GET_LOCK(?, ?)", []any{name, 0}},
+		waitArgs:  statement{"SELECT GET_LOCK(?, ?)", []any{name, 60}},
 		unlockArg: statement{"SELECT RELEASE_LOCK(?)", []any{name}},
 	}
 }

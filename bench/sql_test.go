@@ -17,11 +17,15 @@ func byHand(ctx context.Context, c *sql.Conn, lock, unlock statement) func() err
 	}
 }
 
-// turnByHand is byHand for one who waits.
-func turnByHand(ctx context.Context, c *sql.Conn, h hand) turn {
+// turnByHand is byHand for one who waits: with placeholders, or with literals.
+func turnByHand(ctx context.Context, c *sql.Conn, h hand, way string) turn {
+	wait, unlock := h.waitArgs, h.unlockArg
+	if way == "literals" {
+		wait, unlock = h.wait, h.unlock
+	}
 	return turn{
-		take: func() error { return yes(ctx, c, h.wait) },
-		free: func() error { return yes(ctx, c, h.unlock) },
+		take: func() error { return yes(ctx, c, wait) },
+		free: func() error { return yes(ctx, c, unlock) },
 	}
 }
 

@@ -44,7 +44,7 @@ type employment struct {
 // order is what a worker can be told to do.
 type order struct {
 	Job        string        // "crowd", "turns" or "hold"
-	Way        string        // "hand", "lockdb", "multiplexed" or "lease"
+	Way        string        // "hand", "literals", "lockdb", "multiplexed" or "lease"
 	TTL        time.Duration // of leases
 	Goroutines int
 	For        time.Duration // "crowd": how long; "turns": how long to keep it each time
@@ -118,7 +118,7 @@ func (e employment) do(o order, bare, db *sql.DB) (a answer, err error) {
 	case "crowd":
 		turns := make([]turn, o.Goroutines)
 		for i := range turns {
-			if o.Way != "hand" {
+			if !byHandIs(o.Way) {
 				turns[i] = turnOf(ctx, db, key, o.options()...)
 				continue
 			}
@@ -127,7 +127,7 @@ func (e employment) do(o order, bare, db *sql.DB) (a answer, err error) {
 				return a, err
 			}
 			defer c.Close()
-			turns[i] = turnByHand(ctx, c, newHand(e.Driver == "mysql", key))
+			turns[i] = turnByHand(ctx, c, newHand(e.Driver == "mysql", key), o.Way)
 		}
 		a.Crowd, err = takeTurns(turns, o.For)
 	default:

@@ -104,16 +104,16 @@ func crowdTable(r results) table {
 	t := table{
 		title: "One key, many goroutines",
 		note: "Goroutines of one process that want the same lock all the time: turns a second; the wait for a turn, p50 / p99 in µs; and " +
-			"connections, sampled. By hand each has a connection on which it waits at the server.",
+			"connections, sampled. By hand (with placeholders, as most write it; with literals) each has a connection on which it waits at the server.",
 		head: []string{
-			"", "by hand", "lockdb", "multiplexed", "lease", "wait by hand", "wait lockdb", "wait lease",
+			"", "by hand", "literals", "lockdb", "multiplexed", "lease", "wait by hand", "wait lockdb", "wait lease",
 			"connections by hand", "lockdb", "lease",
 		},
 	}
 	for _, s := range servers {
 		for _, n := range sizes {
 			path := []string{"Crowd", "server=" + s, "goroutines=" + strconv.Itoa(n)}
-			cells := columns(r, "%.0f", 1, []string{"hand-turns/s", "lockdb-turns/s", "multiplexed-turns/s", "lease-turns/s"}, path...)
+			cells := columns(r, "%.0f", 1, []string{"hand-turns/s", "literals-turns/s", "lockdb-turns/s", "multiplexed-turns/s", "lease-turns/s"}, path...)
 			for _, way := range []string{"hand", "lockdb", "lease"} {
 				cells = append(cells, waits(r, way, path))
 			}
@@ -128,7 +128,7 @@ func waits(r results, way string, path []string) string {
 	return number(r.at(way+"-p50-ns", path...)*micro, "%.0f") + " / " + number(r.at(way+"-p99-ns", path...)*micro, "%.0f")
 }
 
-var wayNames = map[string]string{"hand": "by hand", "lockdb": "lockdb", "multiplexed": "multiplexed", "lease": "lease"}
+var wayNames = map[string]string{"hand": "by hand", "literals": "by hand, literals", "lockdb": "lockdb", "multiplexed": "multiplexed", "lease": "lease"}
 
 func processTable(r results) table {
 	t := table{
@@ -137,7 +137,10 @@ func processTable(r results) table {
 	}
 	for _, s := range servers {
 		path := []string{"Processes", "server=" + s}
-		for _, way := range []string{"hand", "lockdb", "multiplexed", "lease"} {
+		for _, way := range []string{"hand", "literals", "lockdb", "multiplexed", "lease"} {
+			if s == "postgres" && way == "literals" {
+				continue
+			}
 			against := number(r.at(way+"/hand", path...), "%.1f×")
 			if way == "hand" {
 				against = ""
