@@ -8,7 +8,7 @@ ALL := ./... ./itest/... ./examples/...
 PKG ?= $(ALL)
 RUN ?=
 COUNT ?= $(if $(CI),1)
-TIMEOUT ?= 15m
+TIMEOUT ?= 45m
 TESTFLAGS ?=
 
 FUZZTIME ?= 10s
