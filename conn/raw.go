@@ -151,7 +151,7 @@ func (c *conn) rawExec(query string, args []driver.NamedValue, run func() (drive
 		return res, err
 	}
 	call, plain := c.keeper.dialect.RawPlain(query, args)
-	if plain && err == nil && call.Fn == sqlscan.Unlock && !(c.ledger.maybe() && c.ledger.may([]string{call.Lock})) && c.ownTxs == 0 && direct() {
+	if plain && err == nil && call.Fn == sqlscan.Unlock && call.Lock != "" && !(c.ledger.maybe() && c.ledger.may([]string{call.Lock})) && c.ownTxs == 0 && direct() {
 		c.keeper.releasedNothing(call.Lock) // no need to ask: nothing is held by what is in the pool
 		return res, err
 	}

@@ -25,7 +25,8 @@ func (postgresDialect) RawScan(query string) sqlscan.Verdict {
 // RawCall is one plain call of a lock function with its arguments.
 type RawCall struct {
 	Fn sqlscan.Fn
-	// Lock is the lock as the server names it; "" if all are meant.
+	// Lock is the lock as the server names it; "" if all are meant, or on MySQL if
+	// the text does not tell.
 	Lock string
 }
 
@@ -34,13 +35,14 @@ type RawCall struct {
 func (mysqlDialect) RawPlain(query string, args []driver.NamedValue) (RawCall, bool) {
 	c, ok := sqlscan.Plain(sqlscan.MySQL, query)
 	if !ok {
-		return RawCall{}, false
+		fn, ok := sqlscan.Answer(query)
+		return RawCall{Fn: fn}, ok
 	}
 	r := RawCall{Fn: c.Fn}
 	if c.N > 0 {
-		r.Lock, ok = mysqlRawName(c.Keys[0], args)
+		r.Lock, _ = mysqlRawName(c.Keys[0], args)
 	}
-	return r, ok
+	return r, true
 }
 
 func mysqlRawName(o sqlscan.Operand, args []driver.NamedValue) (string, bool) {

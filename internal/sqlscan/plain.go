@@ -16,6 +16,22 @@ func Plain(d Dialect, sql string) (Call, bool) {
 	return lex.call(p.fn, p.shared, p.args), true
 }
 
+// Answer returns the function of a text of MySQL's that is one plain call but for
+// its arguments, which may be any expressions that call no other lock function: the
+// first column of its one row tells what became of the lock, if not which it is.
+func Answer(sql string) (Fn, bool) {
+	lex := newLexer(MySQL, sql, usual(MySQL))
+	p, ok := lex.selects()
+	if !ok || p.args.n != arity(p.fn) {
+		return 0, false
+	}
+	n := 0
+	for range Calls(MySQL, sql) {
+		n++
+	}
+	return p.fn, n == 1
+}
+
 type plainCall struct {
 	fn     Fn
 	shared bool
@@ -33,6 +49,12 @@ func isPlain(d Dialect, sql string) bool {
 }
 
 func (l *lexer) plain() (p plainCall, ok bool) {
+	p, ok = l.selects()
+	return p, ok && p.simple(l.d)
+}
+
+// selects is plain with any arguments.
+func (l *lexer) selects() (p plainCall, ok bool) {
 	if !l.next().isWord(l.sql, "select") {
 		return p, false
 	}
@@ -47,7 +69,7 @@ func (l *lexer) plain() (p plainCall, ok bool) {
 		return p, false
 	}
 	p.args = l.operands()
-	if !p.args.closed || !p.simple(l.d) {
+	if !p.args.closed {
 		return p, false
 	}
 	t = l.next()
