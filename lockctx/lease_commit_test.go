@@ -118,7 +118,8 @@ func TestAConnectionOfThePoolSurvivesTransactionsUnderALease(t *testing.T) {
 		}
 		note := func(q interface {
 			QueryRowContext(context.Context, string, ...any) *sql.Row
-		}) {
+		},
+		) {
 			var id int64
 			require.NoError(t, q.QueryRowContext(testCtx(t), query).Scan(&id))
 			ids = append(ids, id)
