@@ -100,3 +100,25 @@ func (l *lexer) skipNested(depth int) {
 		}
 	}
 }
+
+// severalVersioned tells whether there is more than one versioned comment in the
+// text. Servers may run some and skip the others, so that the readings are many.
+func severalVersioned(sql string) bool {
+	return strings.Count(sql, "/*!")+strings.Count(sql, "/*M!") > 1
+}
+
+// mentionsLock tells whether a part of the names of MySQL's lock functions occurs
+// anywhere in the text.
+func mentionsLock(sql string) bool {
+	const part = "_lock"
+	for at := 0; ; at++ {
+		n := strings.IndexByte(sql[at:], '_')
+		if n < 0 {
+			return false
+		}
+		at += n
+		if len(sql)-at >= len(part) && folds(sql[at:at+len(part)], part) {
+			return true
+		}
+	}
+}

@@ -21,7 +21,8 @@
 // and a versioned comment, which depends on the version), all readings are
 // looked at. The usual one counts in full; a lock function that is code only in
 // another gives MayLock and Opaque, so the server is asked, but nothing is
-// refused that is innocent as usually read.
+// refused that is innocent as usually read. So does one that is mentioned beside
+// several versioned comments, some of which a server may run and others skip.
 //
 // # What it cannot know
 //

@@ -319,6 +319,8 @@ func refIsPlain(d Dialect, sql string) bool {
 	return refDiscardAll.MatchString(sentence) || refPlainPostgres.MatchString(refKey.ReplaceAllString(sentence, "KEY"))
 }
 
+var refVersioned = regexp.MustCompile(`/\*M?!`)
+
 func refUsual(d Dialect) refReading {
 	return refReading{single: d == MySQL, double: d == MySQL}
 }
@@ -335,6 +337,9 @@ func refScan(d Dialect, sql string) Verdict {
 				v |= MayLock | Opaque
 			}
 		}
+	}
+	if doubt && d == MySQL && v == 0 && !Harmless(d, sql) && len(refVersioned.FindAllString(sql, -1)) > 1 && strings.Contains(strings.ToLower(sql), "_lock") {
+		v = MayLock | Opaque
 	}
 	if v != 0 && !refIsPlain(d, sql) {
 		v |= Opaque

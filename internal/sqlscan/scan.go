@@ -12,6 +12,9 @@ func Scan(d Dialect, sql string) Verdict {
 				v |= MayLock | Opaque
 			}
 		}
+		if d == MySQL && v == 0 && severalVersioned(sql) && mentionsLock(sql) {
+			v = MayLock | Opaque
+		}
 	}
 	if v != 0 && !v.Has(Opaque) && !isPlain(d, sql) {
 		v |= Opaque
