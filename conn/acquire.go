@@ -72,16 +72,17 @@ func (k *Keeper) Acquire(ctx context.Context, req Request) (*Lock, error) {
 }
 
 func (k *Keeper) acquire(ctx context.Context, req Request, name dialect.Name) (*Lock, error) {
+	if l := k.sharedAround(ctx, req, name); l != nil {
+		if req.Shared {
+			return k.reenterShared(ctx, req, l)
+		}
+		return nil, fault(l.key, "the context holds it as a multiplexed lock, whose session is not its own: use Multiplexed here, too, or leave it out there", ErrDeadlock)
+	}
 	if outer, ok := ctx.Value(k).(*Lock); ok && outer.Err() == nil {
 		return k.nest(ctx, outer, req, name)
 	}
 	if req.Shared {
 		return k.acquireShared(ctx, req, name)
-	}
-	for l, _ := ctx.Value(sharedOf{k}).(*Lock); l != nil; l = l.aroundShared {
-		if l.name == name && l.Err() == nil {
-			return nil, fault(req.Key, "the context holds it as a multiplexed lock, whose session is not its own: use Multiplexed here, too, or leave it out there", ErrDeadlock)
-		}
 	}
 	k.everLocked.Store(true)
 	return k.acquireInRoom(ctx, req, name)

@@ -16,7 +16,7 @@
 //   - A Lock can be a lease, which package lease keeps (lease.go, leaselock.go,
 //     leasekeeper.go, leasedial.go). A transaction under leases has a fence, which
 //     its Commit asks (fence.go, fencedtx.go, fencehand.go).
-//   - A multiplexed lock shares its session with others (multiplex.go). A Pinned is
+//   - A multiplexed lock shares its session with others (multiplex.go, shared.go). A Pinned is
 //     a session without a lock (pin.go).
 //   - Session locks that SQL text takes on a conn's own session are noted (raw.go,
 //     seenrows.go), and settled when the conn comes back to the pool: released, or

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ import (
 type multiplexing struct {
 	// Guarded by mu.
 	shared   []*session
-	held     int // locks on them
+	makes    *making // of the next of them, nil if nobody does
+	held     int     // locks on them
 	asked    bool
 	capacity int // of the server's lock table for this process; 0 is no limit that is known
 }
@@ -30,14 +32,22 @@ type multiplexing struct {
 // sharedOf is how a context tells the innermost multiplexed lock of a keeper.
 type sharedOf struct{ keeper *Keeper }
 
-// acquireShared is acquire for a multiplexed lock. The caller has made the outcome.
-func (k *Keeper) acquireShared(ctx context.Context, req Request, name dialect.Name) (*Lock, error) {
-	around, _ := ctx.Value(sharedOf{k}).(*Lock)
-	for l := around; l != nil; l = l.aroundShared {
-		if l.name == name {
-			return k.reenterShared(ctx, req, l)
+// sharedAround is the multiplexed lock that the request is for, or one of its
+// keys, if ctx has it: nobody could have that on another session.
+func (k *Keeper) sharedAround(ctx context.Context, req Request, name dialect.Name) *Lock {
+	l, _ := ctx.Value(sharedOf{k}).(*Lock)
+	for ; l != nil; l = l.aroundShared {
+		wants := l.name == name || slices.ContainsFunc(req.more, func(n nestedKey) bool { return n.name == l.name })
+		if wants && (req.Shared || l.Err() == nil) {
+			return l
 		}
 	}
+	return nil
+}
+
+// acquireShared is acquire for a multiplexed lock that ctx does not have.
+func (k *Keeper) acquireShared(ctx context.Context, req Request, name dialect.Name) (*Lock, error) {
+	around, _ := ctx.Value(sharedOf{k}).(*Lock)
 	l, err := k.acquireInRoom(ctx, req, name)
 	if err == nil {
 		l.aroundShared = around
@@ -58,53 +68,51 @@ func (k *Keeper) reenterShared(ctx context.Context, req Request, outer *Lock) (*
 
 // attemptShared tries for a free room's lock on a shared session.
 func (k *Keeper) attemptShared(ctx context.Context, r *room, w *waiter, req Request) (*Lock, error) {
-	type result struct {
-		s       *session
-		granted bool
-		err     error
+	wait := ctx
+	if req.Timeout > 0 {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeoutCause(ctx, max(req.Timeout, req.Timeout+dialGrace), errTimeout) // as attempt does
+		defer cancel()
 	}
-	try := func() result {
-		s, granted, err := k.tryShared(ctx, r.name, req)
-		return result{s, granted, err}
-	}
-	var got result
-	if ctx.Done() == nil {
-		got = try()
-	} else {
-		// The statement is not broken off with ctx: that would cost the others
-		// their locks. It is seen through without the caller.
-		done := make(chan result, 1)
-		if !k.spawn(func() { done <- try() }) {
+	err := fault(w.key, "", errAcquire, errPeerClosed) // all sessions were dead
+	for range k.opts.MaxIdleSessions + 2 {
+		s, serr := k.enterShared(wait, r.name, w, req)
+		if serr != nil {
 			k.giveUp(r, nil)
-			return nil, fault(w.key, "", ErrClosed)
+			return nil, k.explain(ctx, r, w, serr)
 		}
-		select {
-		case got = <-done:
-		case <-ctx.Done():
-			k.spawn(func() {
-				if late := <-done; late.granted {
-					k.dropShared(late.s, r.name)
-				}
+		t, here := k.tryWhile(wait, s, r, w)
+		switch {
+		case !here:
+			return nil, k.explain(ctx, r, w, cmp.Or(ctx.Err(), t.err, errTimeout))
+		case t.granted:
+			l, err := k.install(r, w, s, tenure{since: time.Now()})
+			k.leaveShared(s)
+			switch {
+			case err == nil:
+				return l, nil
+			case !errors.Is(err, errPeerClosed):
 				k.giveUp(r, nil)
-			})
-			return nil, k.explain(ctx, r, w, ctx.Err())
-		}
-	}
-	switch {
-	case got.err != nil:
-		k.giveUp(r, nil)
-		return nil, k.explain(ctx, r, w, got.err)
-	case got.granted:
-		l, err := k.install(r, w, got.s, tenure{since: time.Now()})
-		k.leaveShared(got.s)
-		if err != nil {
+				return nil, err
+			}
+		case t.dead:
+		case t.err != nil:
 			k.giveUp(r, nil)
+			return nil, k.explain(ctx, r, w, t.err)
+		case req.Try:
+			k.giveUp(r, nil)
+			return nil, k.explain(ctx, r, w, errTimeout)
+		default:
+			return k.queueShared(ctx, r, w, req)
 		}
-		return l, err
-	case req.Try:
-		k.giveUp(r, nil)
-		return nil, k.explain(ctx, r, w, errTimeout)
 	}
+	k.giveUp(r, nil)
+	return nil, k.explain(ctx, r, w, err)
+}
+
+// queueShared leaves the wait for a lock that was refused to a goroutine of the
+// keeper's, on a session of its own.
+func (k *Keeper) queueShared(ctx context.Context, r *room, w *waiter, req Request) (*Lock, error) {
 	w.ready = make(chan answer, 1)
 	k.mu.Lock()
 	if k.closing {
@@ -118,102 +126,70 @@ func (k *Keeper) attemptShared(ctx context.Context, r *room, w *waiter, req Requ
 	return k.await(ctx, r, w, req.Timeout)
 }
 
-// tryShared asks the server once, on a shared session. If the lock was granted
-// the caller calls leaveShared when it is in the session's ledger.
-func (k *Keeper) tryShared(ctx context.Context, name dialect.Name, req Request) (s *session, granted bool, err error) {
-	for range k.opts.MaxIdleSessions + 2 {
-		if s, err = k.enterShared(ctx, name, req); err != nil {
-			return nil, false, err
-		}
-		if err = k.hasRoom(s, req.Key); err != nil {
-			k.leaveShared(s)
-			return nil, false, err
-		}
-		var dead bool
-		granted, dead, err = k.ask(context.Background(), s, func(ctx context.Context) (bool, error) {
-			return k.dialect.Try(ctx, &s.phys, name)
-		})
-		switch {
-		case err == nil && granted:
-			return s, true, nil
-		case err == nil:
-			k.leaveShared(s)
-			return nil, false, nil
-		case dead:
-			s.lose(err)
-			k.leaveShared(s)
-		default:
-			// The statement failed; what may have come of it is undone, for the
-			// others' sake rather than by closing the session.
-			k.dropShared(s, name)
-			if k.dialect.Classify(err) == dialect.ClassLockTable {
-				err = fault("", lockTableFull, ErrUnsupported, err)
+// sharedTry is what a try on a shared session brought.
+type sharedTry struct {
+	granted, dead bool
+	err           error
+}
+
+// tryWhile is tryShared for as long as ctx lasts. The statement is not broken off
+// with ctx: that would cost the others their locks. It is seen through without the
+// caller: then here is false, and the room's turn ends with it.
+func (k *Keeper) tryWhile(ctx context.Context, s *session, r *room, w *waiter) (t sharedTry, here bool) {
+	if ctx.Done() == nil {
+		return k.tryShared(s, r.name, w.key), true
+	}
+	done := make(chan sharedTry, 1)
+	if !k.spawn(func() { done <- k.tryShared(s, r.name, w.key) }) {
+		k.leaveShared(s)
+		k.giveUp(r, nil)
+		return sharedTry{err: ErrClosed}, false
+	}
+	select {
+	case t = <-done:
+		return t, true
+	case <-ctx.Done():
+		k.spawn(func() {
+			if late := <-done; late.granted {
+				k.dropShared(s, r.name)
 			}
-			return nil, false, err
+			k.giveUp(r, nil)
+		})
+		return t, false
+	}
+}
+
+// tryShared asks the server once, on a shared session that was entered. If the
+// lock was granted the caller calls leaveShared when it is in the session's ledger.
+func (k *Keeper) tryShared(s *session, name dialect.Name, key string) (t sharedTry) {
+	if err := k.hasRoom(s, key); err != nil {
+		k.leaveShared(s)
+		return sharedTry{err: err}
+	}
+	t.granted, t.dead, t.err = k.ask(context.Background(), s, func(ctx context.Context) (bool, error) {
+		return k.dialect.Try(ctx, &s.phys, name)
+	})
+	switch {
+	case t.err == nil && t.granted:
+		return t
+	case t.err == nil:
+		k.leaveShared(s)
+	case t.dead:
+		s.lose(t.err)
+		k.leaveShared(s)
+	default:
+		// The statement failed; what may have come of it is undone, for the
+		// others' sake rather than by closing the session.
+		k.dropShared(s, name)
+		if k.dialect.Classify(t.err) == dialect.ClassLockTable {
+			t.err = fault("", lockTableFull, ErrUnsupported, t.err)
 		}
 	}
-	return nil, false, err
+	t.granted = false
+	return t
 }
 
 const lockTableFull = "the server's lock table has no room for more multiplexed locks: raise max_locks_per_transaction, hold fewer, or use leases"
-
-// enterShared gives a shared session, or makes one, and keeps it shared until leaveShared.
-func (k *Keeper) enterShared(ctx context.Context, name dialect.Name, req Request) (*session, error) {
-	k.mu.Lock()
-	for _, s := range k.shared {
-		if !s.isClosed() && !s.server.OneLock {
-			s.entered++
-			k.mu.Unlock()
-			return s, nil
-		}
-	}
-	k.mu.Unlock()
-	s, err := k.session(ctx, name, req.outcome, req.Try)
-	if err != nil {
-		return nil, err
-	}
-	if err = k.supported(s); err != nil {
-		k.put(s)
-		return nil, err
-	}
-	k.mu.Lock()
-	k.share(s)
-	s.entered++
-	k.mu.Unlock()
-	return s, nil
-}
-
-// share has a session be found by those who try for multiplexed locks. Under mu.
-func (k *Keeper) share(s *session) {
-	if !slices.Contains(k.shared, s) {
-		k.shared = append(k.shared, s)
-	}
-}
-
-// leaveShared ends what enterShared began. A session without locks is not shared
-// any more.
-func (k *Keeper) leaveShared(s *session) {
-	k.mu.Lock()
-	s.entered--
-	k.unshare(s)
-}
-
-// unshare gives a shared session free that carries nothing. It is called under mu,
-// and ends that.
-func (k *Keeper) unshare(s *session) {
-	s.mu.Lock()
-	idle := s.entered == 0 && len(s.locks) == 0 && !s.closed
-	gone := s.closed
-	s.mu.Unlock()
-	i := slices.Index(k.shared, s)
-	if i >= 0 && (idle || gone) {
-		k.shared = slices.Delete(k.shared, i, i+1)
-	}
-	k.mu.Unlock()
-	if i >= 0 && idle {
-		k.put(s)
-	}
-}
 
 // dropShared releases a lock that was, or may have been, granted for nobody, and
 // leaves the session.
@@ -233,15 +209,15 @@ func (k *Keeper) hasRoom(s *session, key string) error {
 	asked, capacity, held := k.asked, k.capacity, k.multiplexing.held
 	k.mu.Unlock()
 	if !asked {
-		var err error
-		if _, _, err = k.ask(context.Background(), s, func(ctx context.Context) (bool, error) {
+		_, dead, err := k.ask(context.Background(), s, func(ctx context.Context) (_ bool, err error) {
 			capacity, err = k.dialect.LockCapacity(ctx, &s.phys)
 			return true, err
-		}); err != nil {
+		})
+		if err != nil {
 			capacity = 0
 		}
 		k.mu.Lock()
-		k.asked, k.capacity = true, capacity
+		k.asked, k.capacity = !dead, capacity
 		k.mu.Unlock()
 	}
 	if capacity > 0 && held >= capacity*3/4 {

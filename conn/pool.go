@@ -174,6 +174,7 @@ func (k *Keeper) forget(s *session) {
 	k.mu.Lock()
 	delete(k.sessions, s)
 	k.dropIdle(s)
+	k.shared = slices.DeleteFunc(k.shared, func(have *session) bool { return have == s })
 	dial := k.wanted()
 	k.mu.Unlock()
 	if dial {
