@@ -185,7 +185,7 @@ func TestTryAcquireGetsAnExpiredLeaseOfAStoppedHolderAtOnce(t *testing.T) {
 		waiter := open(t, view)
 		granted := queueUp(t, waiter, key, lockctx.Lease(lasting))
 		require.NoError(t, lk.Close())
-		g := within(t, granted, 2*time.Second, "a waiter's turn, while the stopped process still has the companion")
+		g := within(t, granted, promptly/2, "a waiter's turn, while the stopped process still has the companion")
 		require.NoError(t, g.err)
 		require.NoError(t, g.lk.Close())
 	})
