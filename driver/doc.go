@@ -62,6 +62,22 @@
 // with the first one (lockctx.LeaseDDL has the statement). PostgreSQL takes the
 // table's name in lower case, MySQL and MariaDB as it is written.
 //
+// # Lock statements in SQL text
+//
+// A program that sends GET_LOCK, pg_advisory_lock and the like itself goes on as it
+// is. With lockdb_raw=park the connection on which a statement on the *sql.DB took a
+// lock is out of the pool until nothing is held on it: the lock statements of the
+// goroutine that took it go there, and to all others it is another session. It comes
+// on top of SetMaxOpenConns. What is left when a *sql.Tx has ended or a *sql.Conn is
+// closed is released before anyone else gets the connection. What is held is known
+// from results, or the server is asked; statements that cannot touch a lock cost
+// nothing but a look at their text. With refuse those that can fail, and the error
+// says what to write instead; with off nobody looks.
+//
+// Not seen are locks taken through (*sql.Conn).Raw, and in functions and triggers
+// that a statement's text does not show. lockctx.Pin gives a session that is freed
+// of those, too.
+//
 // # Connections
 //
 // Pooled connections are opened by the real driver's own connector. Lock sessions

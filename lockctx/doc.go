@@ -23,6 +23,10 @@
 // Lead runs a function on the one process that holds a lock, and again after a
 // loss.
 //
+// Pin gives a session and no lock, for code that takes and releases session locks in
+// SQL text itself. Such text also works without it, for one goroutine at a time: see
+// package driver.
+//
 // Lifetimes: Acquire opens or reuses a session of the keeper that belongs to
 // the *sql.DB (for leases, a few connections that all of them share); Close
 // releases the lock and gives the session back; closing the *sql.DB releases

@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/lockdb/lockdb/driver"
 	"github.com/lockdb/lockdb/lockctx"
 )
@@ -105,6 +107,48 @@ func ExampleLease() {
 	if err := tx.Commit(); errors.Is(err, lockctx.ErrLost) || errors.Is(lk.Err(), lockctx.ErrLost) {
 		fmt.Println("another process has the lease by now; nothing was committed")
 	} else if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Two goroutines use the session locks that SQL text takes, on one session: as text on
+// the *sql.DB each lock would be its goroutine's alone.
+func ExamplePin() {
+	db, err := sql.Open("lockdb", os.Getenv("DSN"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	ctx := context.Background()
+
+	p, err := lockctx.Pin(ctx, db)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close() // releases what is left
+
+	var got bool
+	if err := db.QueryRowContext(p.Context(), "SELECT pg_try_advisory_lock(7)").Scan(&got); err != nil || !got {
+		log.Fatal("held by another session: ", err)
+	}
+	var work errgroup.Group
+	for _, table := range []string{"invoices", "payments"} {
+		work.Go(func() error {
+			tx, err := db.BeginTx(p.Context(), nil) // one after the other: there is one session
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			if _, err := tx.Exec("DELETE FROM " + table + " WHERE settled"); err != nil {
+				return err
+			}
+			return tx.Commit()
+		})
+	}
+	if err := work.Wait(); err != nil {
+		log.Println(err)
+	}
+	if err := db.QueryRowContext(p.Context(), "SELECT pg_advisory_unlock(7)").Scan(&got); err != nil {
 		log.Fatal(err)
 	}
 }
