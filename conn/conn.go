@@ -152,7 +152,9 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	case onLock:
 		return sc.exec(ctx, query, args)
 	case sees != 0:
-		return c.rawExec(query, args, func() (driver.Result, error) { return c.own.exec(ctx, query, args) })
+		return c.rawExec(query, args,
+			func() (driver.Result, error) { return c.own.exec(ctx, query, args) },
+			func() (driver.Rows, error) { return c.own.query(ctx, query, args) })
 	}
 	res, err := c.own.exec(ctx, query, args)
 	return res, c.keeper.cutOff(ctx, err)

@@ -143,22 +143,47 @@ func isTrue(v driver.Value) bool {
 	return false
 }
 
-// rawExec is ExecContext on the own session for a lock statement, whose result
-// nobody sees.
-func (c *conn) rawExec(query string, args []driver.NamedValue, run func() (driver.Result, error)) (driver.Result, error) {
+// rawExec is ExecContext on the own session for a lock statement. Of one plain call
+// it sees the answer that its user does not: it runs ask, which is QueryContext.
+func (c *conn) rawExec(query string, args []driver.NamedValue, run func() (driver.Result, error), ask func() (driver.Rows, error)) (driver.Result, error) {
+	if _, plain := c.keeper.dialect.RawPlain(query, args); plain {
+		rows, err := c.rawQuery(query, args, ask)
+		if err == nil {
+			err = drain(rows)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case c.own.pg != nil:
+			return driver.RowsAffected(1), nil
+		}
+		return noResult{}, nil
+	}
 	res, err := run()
-	if errors.Is(err, driver.ErrSkip) {
-		return res, err
+	if !errors.Is(err, driver.ErrSkip) {
+		c.asked(query, args)
+		c.ledger.unsure = true
 	}
-	call, plain := c.keeper.dialect.RawPlain(query, args)
-	if plain && err == nil && call.Fn == sqlscan.Unlock && call.Lock != "" && !(c.ledger.maybe() && c.ledger.may([]string{call.Lock})) && c.ownTxs == 0 && direct() {
-		c.keeper.releasedNothing(call.Lock) // no need to ask: nothing is held by what is in the pool
-		return res, err
-	}
-	c.asked(query, args)
-	c.ledger.unsure = true
 	return res, err
 }
+
+// drain reads a result set to its end and closes it.
+func drain(rows driver.Rows) (err error) {
+	row := make([]driver.Value, len(rows.Columns()))
+	for err == nil {
+		err = rows.Next(row)
+	}
+	if cerr := rows.Close(); errors.Is(err, io.EOF) {
+		err = cerr
+	}
+	return err
+}
+
+// noResult is what MySQL's driver has of a SELECT.
+type noResult struct{}
+
+func (noResult) LastInsertId() (int64, error) { return 0, nil }
+func (noResult) RowsAffected() (int64, error) { return 0, nil }
 
 // askLedger asks the server what is held, if that is not known. known is false
 // if it does not say.

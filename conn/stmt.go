@@ -249,7 +249,9 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res d
 		return nil, err
 	}
 	if s.sees != 0 {
-		return s.c.rawExec(s.query, args, func() (driver.Result, error) { return stmtExec(ctx, inner, args) })
+		return s.c.rawExec(s.query, args,
+			func() (driver.Result, error) { return stmtExec(ctx, inner, args) },
+			func() (driver.Rows, error) { return stmtQuery(ctx, inner, args) })
 	}
 	res, err = stmtExec(ctx, inner, args)
 	return res, s.c.keeper.cutOff(ctx, err)

@@ -2,6 +2,7 @@ package lockctx_test
 
 import (
 	"database/sql"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,7 +77,37 @@ func TestALockIsKeptWhoseNameTheTextDoesNotTell(t *testing.T) {
 			require.False(t, out.try(key))
 			require.True(t, yes(t, db, release, args...))
 			require.True(t, out.try(key))
+			require.NoError(t, byExec(take, args...)(testCtx(t), db))
+			require.False(t, out.try(key), "nobody saw the answer, but it is held")
+			require.NoError(t, byExec(release, args...)(testCtx(t), db))
+			require.True(t, out.try(key))
 			require.Empty(t, heldBy(t, db))
 		}
+	})
+}
+
+func TestExecOfALockStatementGivesTheDriversResult(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		text, prepared := rawSQLFor(t, s, dbtest.Key(t)), preparedFor(t, s, dbtest.Key(t))
+		results := func(db *sql.DB) (got []string) {
+			db.SetMaxOpenConns(1)
+			show := func(res sql.Result, err error) {
+				require.NoError(t, err)
+				n, err := res.RowsAffected()
+				id, idErr := res.LastInsertId()
+				got = append(got, fmt.Sprint(n, err, id, idErr))
+			}
+			stmt, err := db.PrepareContext(testCtx(t), prepared.take)
+			require.NoError(t, err)
+			defer stmt.Close()
+			show(db.ExecContext(testCtx(t), text.take))
+			show(db.ExecContext(testCtx(t), text.release))
+			show(db.ExecContext(testCtx(t), prepared.take, prepared.args...))
+			show(stmt.ExecContext(testCtx(t), prepared.args...))
+			show(db.ExecContext(testCtx(t), prepared.release, prepared.args[0]))
+			show(db.ExecContext(testCtx(t), prepared.release, prepared.args[0]))
+			return got
+		}
+		require.Equal(t, results(s.Open(t)), results(open(t, s)))
 	})
 }
