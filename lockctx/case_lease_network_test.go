@@ -173,3 +173,19 @@ func TestAnOutageBeyondTheTTLCostsTheLeaseBeforeAnotherHasIt(t *testing.T) {
 		}
 	})
 }
+
+func TestAClaimOutlastsConnectionsThatDiedWithoutAWord(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
+		view := s.CreateDatabase(t)
+		relay, key := view.Relay(t), dbtest.Key(t)
+		db := openDSN(t, relay.DSN())
+		require.NoError(t, acquire(t, db, key, lockctx.Lease(time.Minute)).Close())
+		relay.CutForGood()
+		relay.Heal()
+		began := time.Now()
+		lk := acquire(t, db, key, lockctx.Lease(time.Minute))
+		t.Logf("it took %v", time.Since(began))
+		require.NoError(t, lk.Close())
+	})
+}

@@ -56,6 +56,10 @@ func (m *Manager) ask(ctx context.Context, r *room, req Request, overtake bool) 
 	return g, nil, err
 }
 
+// claimTime is how long a claim may take, of the patience that there is: should its
+// connection have died without a word, there is time for another one.
+const claimTime = patience / 2
+
 // askOnce sends the claim where the companion is or comes to.
 func (m *Manager) askOnce(ctx context.Context, r *room, req Request, overtake bool, t dialect.Leases) (g dialect.Grant, err error) {
 	l := dialect.Lease{Key: req.Key, Owner: req.Owner, TTL: req.TTL}
@@ -75,7 +79,7 @@ func (m *Manager) askOnce(ctx context.Context, r *room, req Request, overtake bo
 	m.mu.Unlock()
 	switch {
 	case comp != nil:
-		err = comp.line.run(ctx, patience, claim(dialect.CompanionIgnored))
+		err = comp.line.run(ctx, claimTime, claim(dialect.CompanionIgnored))
 		return g, err
 	case overtake || m.plain.Load():
 		err = m.loosely(ctx, patience, claim(dialect.CompanionIgnored))
@@ -92,10 +96,10 @@ func (m *Manager) askOnce(ctx context.Context, r *room, req Request, overtake bo
 	}
 	defer ln.leave()
 	if m.plain.Load() { // as the new line found
-		err = ln.do(ctx, patience, claim(dialect.CompanionIgnored))
+		err = ln.do(ctx, claimTime, claim(dialect.CompanionIgnored))
 		return g, err
 	}
-	err = ln.do(ctx, patience, claim(dialect.CompanionTaken))
+	err = ln.do(ctx, claimTime, claim(dialect.CompanionTaken))
 	m.mu.Lock()
 	if g.Taken && !ln.dead { // also of a claim that failed, as of one that waited for the row too long
 		r.comp, r.tenure = ln.carry(req.Companion), tenure{since: time.Now()}
