@@ -1,6 +1,14 @@
 package main
 
-import "strings"
+import (
+	_ "embed"
+	"strings"
+)
+
+// notes say what stands behind the figures, and are written by hand.
+//
+//go:embed notes.md
+var notes string
 
 // table is one of Markdown.
 type table struct {
@@ -53,6 +61,7 @@ func document(r results) string {
 	t := goalTable(r)
 	t.title, t.note = "Goals", "Bold: missed."
 	t.write(&b)
+	b.WriteString("\n" + notes)
 	for _, t := range tables(r) {
 		t.write(&b)
 	}

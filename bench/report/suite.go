@@ -23,6 +23,7 @@ var suite = []struct{ bench, time string }{
 	{"^LeaseAcquireClose$////^ratio$", "2s"},
 	{"^FencedCommit$////^ratio$", "1s"},
 	{"^Crowd$", "3x"},
+	{"^CrowdLimit$", "5x"},
 	{"^Processes$", "5x"},
 	{"^Held$", "1x"},
 	{"^Renewal$", "1x"},

@@ -17,7 +17,7 @@ var (
 func tables(r results) []table {
 	return slices.Concat(
 		[]table{uncontended(r), peerTable(r), inTxTable(r)},
-		[]table{crowdTable(r), processTable(r), heldTable(r)},
+		[]table{crowdTable(r), limitTable(r), processTable(r), heldTable(r)},
 		[]table{leaseTable(r), renewalTable(r), handOverTable(r), failoverTable(r), lossTable(r)},
 		[]table{passThroughTable(r), passThroughServerTable(r), ownCostTable(r)},
 	)
@@ -120,6 +120,21 @@ func crowdTable(r results) table {
 			cells = append(cells, columns(r, "%.0f", 1, []string{"hand-conns", "lockdb-conns", "lease-conns"}, path...)...)
 			t.rows = append(t.rows, append([]string{fmt.Sprintf("%s, %d", serverNames[s], n)}, cells...))
 		}
+	}
+	return t
+}
+
+func limitTable(r results) table {
+	t := table{
+		title: "What there would be without a server",
+		note: "Turns a second with a token in a channel, the least that it can cost to hand something from goroutine to goroutine in the order " +
+			"of their coming, and with lockdb on a driver that does nothing.",
+		head: []string{"goroutines", "channel", "lockdb", "multiplexed", "lockdb/channel"},
+	}
+	for _, n := range []string{"2", "64"} {
+		path := []string{"CrowdLimit", "goroutines=" + n}
+		cells := columns(r, "%.0f", 1, []string{"channel-turns/s", "lockdb-turns/s", "multiplexed-turns/s"}, path...)
+		t.rows = append(t.rows, append([]string{n}, append(cells, number(r.at("lockdb/channel", path...), "%.2f×"))...))
 	}
 	return t
 }
