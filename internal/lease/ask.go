@@ -20,7 +20,11 @@ func (m *Manager) ask(ctx context.Context, r *room, req Request, overtake bool) 
 			undo = func() { m.disown(req) }
 		}
 	}()
-	for range attempts {
+	m.mu.Lock()
+	tries := attempts + len(m.lines) // each of which may have died unnoticed
+	m.mu.Unlock()
+	conflicts := 0
+	for range tries {
 		var t dialect.Leases
 		if t, err = m.Table(ctx); err != nil {
 			return g, nil, err
@@ -34,7 +38,7 @@ func (m *Manager) ask(ctx context.Context, r *room, req Request, overtake bool) 
 		case err == nil:
 			return g, nil, nil
 		case ctx.Err() != nil, time.Now().After(over), errors.Is(err, ErrClosed):
-			unsure = !errors.Is(err, ErrClosed)
+			unsure = unsure || fault == dialect.LeaseFaultOther && !errors.Is(err, ErrClosed)
 			return g, nil, err
 		case errors.Is(err, errLineDead):
 		case fault == dialect.LeaseFaultOther:
@@ -44,6 +48,9 @@ func (m *Manager) ask(ctx context.Context, r *room, req Request, overtake bool) 
 		case fault == dialect.LeaseFaultNoLocks:
 			m.plain.Store(true)
 		case fault == dialect.LeaseFaultRetry:
+			if conflicts++; conflicts == attempts {
+				return g, nil, err
+			}
 			if serr := m.sleep(ctx, time.Millisecond+rand.N(4*time.Millisecond)); serr != nil {
 				return g, nil, err
 			}
