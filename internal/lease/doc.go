@@ -10,8 +10,8 @@
 // overtakes the queue, unless the row has expired, or stays free although its
 // companion is held: then the one who has the companion is stuck.
 //
-//   - Manager is one per *sql.DB: the connections (pool.go, session.go, line.go, mind.go), the table
-//     (table.go) and the goroutines.
+//   - Manager is one per *sql.DB: the connections (pool.go, session.go, line.go, companion.go,
+//     mind.go), the table (table.go) and the goroutines.
 //   - room is where this process waits for one lease (room.go); who has the turn
 //     there claims the row (acquire.go, ask.go) and waits across processes (await.go).
 //   - Lease is a lease that is held (lease.go): beat renews it (beat.go), it

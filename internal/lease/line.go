@@ -7,8 +7,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/lockdb/lockdb/internal/dialect"
 )
 
 // line is a connection that carries companions, or may. Its statements run one
@@ -26,16 +24,10 @@ type line struct {
 	used    time.Time // when last
 }
 
-// companion is a companion that this process has.
-type companion struct {
-	line *line
-	name dialect.Name
-}
-
-var errLineDead = errors.New("the connection is gone")
-
-// alive tells whether c is one, and is still there. Under mu.
-func (c *companion) alive() bool { return c != nil && !c.line.dead }
+var (
+	errLineDead = errors.New("the connection is gone")
+	errLineBusy = errors.New("the connections for leases are busy, since many wait for rows that others keep")
+)
 
 func (m *Manager) newLine(c *sql.Conn) *line {
 	return &line{m: m, conn: c, turn: make(chan struct{}, 1), used: time.Now()}
@@ -104,11 +96,13 @@ func (ln *line) take(ctx context.Context, limit time.Duration) error {
 		return nil
 	default:
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+	t := time.NewTimer(limit)
+	defer t.Stop()
 	select {
 	case ln.turn <- struct{}{}:
 		return nil
+	case <-t.C:
+		return errLineBusy
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -223,41 +217,4 @@ func (m *Manager) freeSlot(ln *line) {
 		ln.slot = false
 		<-m.limits.waits
 	}
-}
-
-// carry notes that a companion has come to the line. Under mu.
-func (ln *line) carry(name dialect.Name) *companion {
-	ln.carries++
-	ln.m.companions++
-	return &companion{line: ln, name: name}
-}
-
-// uncarry notes that it was released. Under mu.
-func (c *companion) uncarry() {
-	if c.line.dead {
-		return
-	}
-	c.line.carries--
-	c.line.m.companions--
-}
-
-// free releases a companion that goes with no statement of its lease.
-func (m *Manager) free(c *companion) {
-	ctx := context.Background()
-	if c.line.take(ctx, cleanup) != nil {
-		return // a statement hangs there, and will cost the line
-	}
-	defer c.line.leave()
-	freed := false
-	err := c.line.do(ctx, cleanup, func(ctx context.Context, q dialect.Querier, _ dialect.LeaseServer) (err error) {
-		freed, err = m.cfg.Dialect.Release(ctx, q, c.name)
-		return err
-	})
-	if err != nil && !errors.Is(err, errLineDead) || err == nil && !freed {
-		c.line.drop() // nobody knows what it carries
-		return
-	}
-	m.mu.Lock()
-	c.uncarry()
-	m.mu.Unlock()
 }

@@ -120,6 +120,8 @@ func (m *Manager) fault(err error) dialect.LeaseFault {
 		return dialect.LeaseFaultShape
 	case errors.Is(err, dialect.ErrMoved):
 		return dialect.LeaseFaultRefused
+	case errors.Is(err, errLineBusy):
+		return dialect.LeaseFaultRetry
 	}
 	return m.cfg.Dialect.Leases(m.cfg.Table).Fault(err)
 }
