@@ -89,6 +89,21 @@ func (m *Manager) pick(ctx context.Context) (*line, error) {
 	}
 }
 
+// freeLine gives a line that is not in use, whose turn the caller has then; nil if
+// there is none.
+func (m *Manager) freeLine() *line {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, ln := range m.lines {
+		select {
+		case ln.turn <- struct{}{}:
+			return ln
+		default:
+		}
+	}
+	return nil
+}
+
 // take waits for the line's turn, for at most limit.
 func (ln *line) take(ctx context.Context, limit time.Duration) error {
 	select {

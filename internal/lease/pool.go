@@ -147,11 +147,19 @@ func (m *Manager) anywhere(ctx context.Context, limit time.Duration, again bool,
 	over := time.Now().Add(limit)
 	for i := range attempts {
 		var c *sql.Conn
+		left := time.Until(over)
 		if c, err = m.db.Conn(ctx); err != nil {
-			return err
+			ln := m.freeLine()
+			if ln == nil {
+				return err
+			}
+			defer ln.leave()
+			if ctx.Err() != nil {
+				return err
+			}
+			return ln.do(ctx, left, f) // the server takes no more connections, perhaps, and this one is there
 		}
 		var dead bool
-		left := time.Until(over)
 		if again && i == 0 {
 			left /= 2 // should the connection have died without a word, there is time for another one
 		}
