@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockdb/lockdb/internal/dialect"
 	"github.com/lockdb/lockdb/internal/sqlscan"
 )
 
@@ -19,17 +20,24 @@ import (
 
 // rawLedger is what is known of the session locks on a conn's own session.
 type rawLedger struct {
-	n      int       // held by evidence: each grant seen less each release
-	unsure bool      // only the server knows
-	locks  []string  // those that may be held, by name
-	others bool      // locks does not have all that may be held
-	owner  int64     // the goroutine that took the first of them
-	inTx   bool      // in a transaction
-	parked time.Time // when the session was parked last, if it was
+	seen   []rawGrant // held by evidence: each grant seen less its release
+	unsure bool       // only the server knows
+	locks  []string   // those that may be held, by name
+	others bool       // locks does not have all that may be held
+	owner  int64      // the goroutine that took the first of them
+	inTx   bool       // in a transaction
+	parked time.Time  // when the session was parked last, if it was
 }
 
 // maybe tells whether anything may be held.
-func (l *rawLedger) maybe() bool { return l.unsure || l.n > 0 }
+func (l *rawLedger) maybe() bool { return l.unsure || len(l.seen) > 0 }
+
+// rawGrant is one grant of a lock. MySQL takes names that differ in case for the
+// same, which this need not know: the server is asked then.
+type rawGrant struct {
+	lock   string
+	shared bool
+}
 
 // asked notes who sent a lock statement, and what it names. Who only releases
 // what an orphan has left does not come to own the rest.
@@ -100,13 +108,13 @@ func (c *conn) rawQuery(query string, args []driver.NamedValue, run func() (driv
 		return rows, err
 	}
 	seen := newSeenRows(rows)
-	c.saw(call.Fn, call.Lock, seen)
+	c.saw(call, seen)
 	return seen, nil
 }
 
 // saw notes the result of a plain call.
-func (c *conn) saw(fn sqlscan.Fn, lock string, r *seenRows) {
-	l := &c.ledger
+func (c *conn) saw(call dialect.RawCall, r *seenRows) {
+	l, fn, grant := &c.ledger, call.Fn, rawGrant{call.Lock, call.Shared}
 	if r.err != nil || len(r.row) != 1 || r.row[0] == nil && fn != sqlscan.Unlock {
 		l.unsure = true // GET_LOCK's NULL stands for an error, KILL QUERY's for one
 		return
@@ -115,14 +123,20 @@ func (c *conn) saw(fn sqlscan.Fn, lock string, r *seenRows) {
 	switch {
 	case fn == sqlscan.UnlockAll:
 		*l = rawLedger{}
-	case fn == sqlscan.Unlock && yes && l.n > 0:
-		l.n--
 	case fn == sqlscan.Unlock && yes:
-		l.unsure = true // of what an earlier statement took unseen
+		i := slices.Index(l.seen, grant)
+		if i < 0 {
+			i = slices.Index(l.seen, rawGrant{}) // of which the text did not tell the name
+		}
+		if i >= 0 {
+			l.seen = slices.Delete(l.seen, i, i+1)
+		} else {
+			l.unsure = true // it was taken unseen, and what was seen may be held as before
+		}
 	case fn == sqlscan.Unlock:
-		c.keeper.releasedNothing(lock)
+		c.keeper.releasedNothing(call.Lock)
 	case yes:
-		l.n++
+		l.seen = append(l.seen, grant)
 	}
 	if !l.maybe() {
 		*l = rawLedger{}
@@ -190,7 +204,7 @@ func (noResult) RowsAffected() (int64, error) { return 0, nil }
 func (c *conn) askLedger(ctx context.Context) (held int64, known bool, err error) {
 	l := &c.ledger
 	if !l.unsure {
-		return int64(l.n), true, nil
+		return int64(len(l.seen)), true, nil
 	}
 	if c.own.pg != nil && c.own.pg.PgConn().TxStatus() != 'I' {
 		return 0, false, nil

@@ -30,7 +30,6 @@ func (c *conn) settle() bool {
 		c.ledger = rawLedger{}
 		return true
 	case held > 0 && !c.ledger.inTx && direct() && k.opts.RawLocks == RawPark:
-		c.ledger.n = int(held) // if the server said it, without how often each is held: it stays unsure
 		return c.park()
 	}
 	left := c.ledger

@@ -3,6 +3,7 @@ package conn
 import (
 	"bytes"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,17 +11,20 @@ import (
 // direct tells by the call stack whether database/sql is at work for the *sql.DB
 // itself: not for a *sql.Conn or a *sql.Tx, whose session is its user's. What
 // called database/sql does not count: that may be at work inside another call.
-func direct() bool {
+func direct() bool { return !within("(*Conn).", "(*Tx).") }
+
+// within tells whether database/sql is at work in a method of one of these types.
+func within(types ...string) bool {
 	var pcs [48]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	for inside := false; ; {
 		f, more := frames.Next()
 		name, ours := strings.CutPrefix(f.Function, "database/sql.")
 		switch {
-		case strings.HasPrefix(name, "(*Conn).") || strings.HasPrefix(name, "(*Tx)."):
-			return false
-		case inside && !ours, !more:
+		case ours && slices.ContainsFunc(types, func(t string) bool { return strings.HasPrefix(name, t) }):
 			return true
+		case inside && !ours, !more:
+			return false
 		}
 		inside = ours
 	}

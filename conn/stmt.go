@@ -72,7 +72,9 @@ func (s checkerConverterStmt) ColumnConverter(i int) driver.ValueConverter {
 // PrepareContext implements driver.ConnPrepareContext.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	sees := c.seesRaw(query)
-	fromDB := sees != 0 && direct()
+	// What a *sql.Tx has prepared of a *sql.Stmt stays with that, which a program can
+	// use on the *sql.DB afterwards.
+	fromDB := sees != 0 && !within("(*Conn).")
 	if sees != 0 {
 		if err := c.beforeRaw(ctx, query, nil, sees, false); err != nil { // which lock it is for shows when it runs
 			return nil, err

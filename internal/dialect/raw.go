@@ -27,7 +27,8 @@ type RawCall struct {
 	Fn sqlscan.Fn
 	// Lock is the lock as the server names it; "" if all are meant, or on MySQL if
 	// the text does not tell.
-	Lock string
+	Lock   string
+	Shared bool // a shared lock of PostgreSQL
 }
 
 // RawPlain gives the call of a statement that is one plain call, the result of
@@ -68,7 +69,7 @@ func (postgresDialect) RawPlain(query string, args []driver.NamedValue) (RawCall
 	if !ok {
 		return RawCall{}, false
 	}
-	r := RawCall{Fn: c.Fn}
+	r := RawCall{Fn: c.Fn, Shared: c.Shared}
 	if c.N > 0 {
 		r.Lock, ok = pgRawName(c, withoutOptions(args))
 	}
