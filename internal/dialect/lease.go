@@ -44,6 +44,9 @@ type Leases interface {
 	// Renew gives each lease its TTL again if its row still has its owner and token and was not
 	// released, and tells how many it renewed. leases are sorted by key, at most 1,000.
 	Renew(ctx context.Context, q Querier, s LeaseServer, leases []Lease) (renewed int, err error)
+	// Unlocked tells which of the leases (by index) have a row that no other transaction keeps at this moment: a
+	// renewal would not wait for it. It is an error where the server cannot say.
+	Unlocked(ctx context.Context, q Querier, s LeaseServer, leases []Lease) ([]int, error)
 	// Moved tells which of the leases (by index) have not their owner and token any more, or were released.
 	Moved(ctx context.Context, q Querier, s LeaseServer, leases []Lease) ([]int, error)
 	// Release ends the lease, if its row still has its owner and token, and keeps the row; and, in

@@ -174,3 +174,27 @@ func TestRenewalsAtOnceDoNotFailEachOtherWhereTransactionsAreSerializable(t *tes
 		wg.Wait()
 	})
 }
+
+func TestUnlockedTellsWhichRowsNobodyKeeps(t *testing.T) {
+	eachTable(t, func(t *testing.T, tab *table) {
+		m, other := tab.member(t), tab.bare(t)
+		leases := []dialect.Lease{m.take(t, "a", "me", time.Minute), m.take(t, "b", "me", time.Minute), m.take(t, "c", "me", time.Minute)}
+		unlocked := func() []int {
+			t.Helper()
+			begun := time.Now()
+			free, err := m.Unlocked(t.Context(), m.querier, m.s, leases)
+			require.NoError(t, err)
+			require.Less(t, time.Since(begun), time.Second, "it has waited")
+			return free
+		}
+		require.ElementsMatch(t, []int{0, 1, 2}, unlocked())
+		require.NoError(t, other.Exec(t.Context(), "BEGIN"))
+		_, err := other.QueryAll(t.Context(), "SELECT owner FROM lockdb_lease WHERE lease_key='b' FOR UPDATE")
+		require.NoError(t, err)
+		require.ElementsMatch(t, []int{0, 2}, unlocked())
+		require.NoError(t, other.Exec(t.Context(), "ROLLBACK"))
+		require.ElementsMatch(t, []int{0, 1, 2}, unlocked(), "it keeps none itself")
+		m.release(t, leases[0])
+		require.ElementsMatch(t, []int{1, 2}, unlocked())
+	})
+}

@@ -20,6 +20,12 @@ func (t mysqlLeases) Moved(ctx context.Context, q Querier, s LeaseServer, leases
 	return integers(indices, err)
 }
 
+// Unlocked locks the rows that it can have, until it ends. MariaDB can since 10.6.
+func (t mysqlLeases) Unlocked(ctx context.Context, q Querier, s LeaseServer, leases []Lease) ([]int, error) {
+	return integers(q.QueryRows(ctx, "SELECT v.i FROM "+mysqlValues(s, leases)+" STRAIGHT_JOIN "+t.table()+" l FORCE INDEX (PRIMARY) ON "+mysqlJoin+
+		" FOR UPDATE SKIP LOCKED"))
+}
+
 // mysqlJoin is true of a row that is a lease's own and was not released. The cast keeps the
 // comparison in the column's type, so that the primary key serves it.
 const mysqlJoin = "l.lease_key=CAST(v.k AS BINARY) AND l.token=v.t AND l.owner=CAST(v.o AS BINARY) AND l.expires_us>0"

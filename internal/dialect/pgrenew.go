@@ -32,6 +32,25 @@ func (t pgLeases) Moved(ctx context.Context, q Querier, _ LeaseServer, leases []
 		t.table()+" l WHERE "+pgOwnRow+") ORDER BY v.i", pgArrays(leases))))
 }
 
+// Unlocked locks the rows that it can have, as a renewal does, until it ends.
+func (t pgLeases) Unlocked(ctx context.Context, q Querier, s LeaseServer, leases []Lease) ([]int, error) {
+	query := pgLiterals("WITH f AS MATERIALIZED (SELECT v.i-1 AS i FROM "+pgUnnest+" WITH ORDINALITY v(k,o,t,d,i) JOIN "+t.table()+" l ON "+pgOwnRow+
+		" FOR NO KEY UPDATE OF l SKIP LOCKED) SELECT coalesce(string_agg(i::text,','),'') FROM f", pgArrays(leases))
+	alone := q.QuerySimple
+	if s.Pooled {
+		alone = func(ctx context.Context, query string) ([]driver.Value, error) { return pgAlone(ctx, q, s, query) }
+	}
+	row, err := alone(ctx, query)
+	if err != nil || len(row) != 1 {
+		return nil, err
+	}
+	var indices []driver.Value
+	for i := range strings.FieldsFuncSeq(text(row[0]), func(r rune) bool { return r == ',' }) {
+		indices = append(indices, i)
+	}
+	return integers(indices, nil)
+}
+
 const pgUnnest = "unnest($1::text[],$2::text[],$3::bigint[],$4::bigint[])"
 
 // pgArrays are the leases' keys, owners, tokens and TTLs as literals of arrays, which every way of sending

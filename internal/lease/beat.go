@@ -2,12 +2,11 @@ package lease
 
 import (
 	"cmp"
-	"context"
-	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/lockdb/lockdb/internal/dialect"
 	"github.com/lockdb/lockdb/internal/monotime"
 )
 
@@ -20,6 +19,7 @@ type beat struct {
 	// Guarded by the Manager's mu:
 	leases map[*Lease]struct{}
 	timer  *time.Timer
+	at     time.Duration // when the timer fires, by monotime; 0 during a tick
 }
 
 // batch is how many leases one statement renews.
@@ -28,10 +28,14 @@ const batch = 1000
 // addToBeat has a lease renewed. Under mu.
 func (m *Manager) addToBeat(l *Lease) {
 	b := m.beats[l.req.Renew]
-	if b == nil {
-		b = &beat{m: m, every: l.req.Renew, leases: make(map[*Lease]struct{})}
+	switch {
+	case b == nil:
+		b = &beat{m: m, every: l.req.Renew, leases: make(map[*Lease]struct{}), at: l.due}
 		m.beats[b.every] = b
 		b.timer = time.AfterFunc(max(l.due-monotime.Now(), 0), b.tick)
+	case l.due < b.at && b.timer.Stop(): // its claim took long
+		b.at = l.due
+		b.timer.Reset(max(l.due-monotime.Now(), 0))
 	}
 	b.leases[l] = struct{}{}
 }
@@ -53,35 +57,59 @@ func (b *beat) tick() {
 	defer b.m.running.Done()
 	together, alone := b.take()
 	for some := range slices.Chunk(together, batch) {
-		b.renew(some)
+		alone = append(alone, b.renew(some)...)
 	}
-	for _, l := range alone {
-		b.renew([]*Lease{l})
-	}
+	b.renewAlone(alone)
 	b.rest()
 }
 
-// take takes the leases that this tick renews, by key.
+// take takes the leases that this tick renews: together by key.
 func (b *beat) take() (together, alone []*Lease) {
 	m := b.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	b.at = 0
 	now := monotime.Now()
 	for l := range b.leases {
 		switch {
 		case l.due > now+b.every*3/4:
-		case l.committing > 0:
-			l.due = now + b.every/8
-		case l.alone:
+		case l.committing > 0 && l.deadline-now > lifetime(l.req.TTL)/2:
+			l.due = now + b.every/8 // perhaps none is under way then
+		case l.committing > 0, l.alone:
 			alone = append(alone, l)
 		default:
 			together = append(together, l)
 		}
 	}
-	byKey := func(a, b *Lease) int { return cmp.Compare(a.req.Key, b.req.Key) }
-	slices.SortFunc(together, byKey)
-	slices.SortFunc(alone, byKey)
+	slices.SortFunc(together, func(a, b *Lease) int { return cmp.Compare(a.req.Key, b.req.Key) })
 	return together, alone
+}
+
+// renewAlone renews leases one by one, each of which may have to wait for its row,
+// a few at a time and the most urgent first. Those that there is no time for are the
+// next tick's: the others of the beat are not to wait for them.
+func (b *beat) renewAlone(alone []*Lease) {
+	if len(alone) == 0 {
+		return
+	}
+	b.m.mu.Lock()
+	slices.SortFunc(alone, func(a, b *Lease) int { return cmp.Compare(a.deadline, b.deadline) })
+	b.m.mu.Unlock()
+	over := monotime.Now() + b.every/2
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(len(alone), renewals-1) {
+		wg.Go(func() {
+			for monotime.Now() < over {
+				i := int(next.Add(1)) - 1
+				if i >= len(alone) {
+					return
+				}
+				b.renew(alone[i : i+1])
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // rest sets the timer for the next tick.
@@ -101,85 +129,7 @@ func (b *beat) rest() {
 	for l := range b.leases {
 		next = min(next, l.due)
 	}
-	b.timer.Reset(max(next-now, b.every/16, time.Millisecond))
-}
-
-// renew renews some leases in one statement, and those that are not to be
-// renewed together with others one by one.
-func (b *beat) renew(leases []*Lease) {
-	m := b.m
-	over := make(chan struct{})
-	defer close(over)
-	m.mu.Lock()
-	leases = slices.DeleteFunc(slices.Clone(leases), func(l *Lease) bool {
-		if l.state != held || l.committing > 0 {
-			return true
-		}
-		l.renewing = over
-		return false
-	})
-	m.mu.Unlock()
-	if len(leases) == 0 {
-		return
-	}
-	rows := make([]dialect.Lease, len(leases))
-	for i, l := range leases {
-		rows[i] = l.Row()
-	}
-	start := monotime.Now()
-	moved, err := m.renewRows(rows, max(b.every*2/3, 50*time.Millisecond))
-	if err != nil && m.fault(err) == dialect.LeaseFaultRetry && m.ctx.Err() == nil && len(leases) > 1 {
-		// A transaction has one of the rows: find out which, since the others are
-		// not to wait for it.
-		half := len(leases) / 2
-		b.renew(leases[:half])
-		b.renew(leases[half:])
-		return
-	}
-	b.note(leases, moved, start, err)
-	if err != nil && m.ctx.Err() == nil {
-		m.cfg.Log(slog.LevelDebug, "lockdb: leases were not renewed, and are tried again",
-			slog.Int("leases", len(leases)), slog.String("first", leases[0].req.Key), slog.Any("error", err))
-	}
-}
-
-// note notes what came of a renewal that began at start.
-func (b *beat) note(leases []*Lease, moved []int, start time.Duration, err error) {
-	m := b.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, l := range leases {
-		l.renewing = nil
-		switch {
-		case l.state != held:
-		case err != nil:
-			l.trouble = err
-			l.due = monotime.Now() + b.every/8
-			l.alone = m.fault(err) == dialect.LeaseFaultRetry
-		case slices.Contains(moved, i):
-			_ = l.lose(errMoved)
-		default:
-			l.deadline, l.due = start+lifetime(l.req.TTL), start+b.every
-			l.alone, l.trouble = false, nil
-		}
-	}
-}
-
-// renewRows renews rows and tells which of them have moved on.
-func (m *Manager) renewRows(rows []dialect.Lease, limit time.Duration) (moved []int, err error) {
-	ctx, cancel := context.WithTimeout(m.ctx, limit) // for the connection
-	defer cancel()
-	t, err := m.Table(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = m.anywhere(ctx, limit, false, func(ctx context.Context, q dialect.Querier, s dialect.LeaseServer) error {
-		n, err := t.Renew(ctx, q, s, rows)
-		if err != nil || n == len(rows) {
-			return err
-		}
-		moved, err = t.Moved(ctx, q, s, rows)
-		return err
-	})
-	return moved, err
+	pause := max(next-now, b.every/16, time.Millisecond)
+	b.at = now + pause
+	b.timer.Reset(pause)
 }

@@ -14,7 +14,7 @@
 //     mind.go), the table (table.go) and the goroutines.
 //   - room is where this process waits for one lease (room.go); who has the turn
 //     there claims the row (acquire.go, ask.go) and waits across processes (await.go).
-//   - Lease is a lease that is held (lease.go): beat renews it (beat.go), it
+//   - Lease is a lease that is held (lease.go): beat renews it (beat.go, renew.go), it
 //     ends when no renewal was confirmed in time (deadline.go), Release gives it
 //     back (release.go).
 //
