@@ -179,14 +179,20 @@ func (e *exclusion) run(dsn string, meanwhile func()) (each []int64) {
 // left behind would keep TryAcquire from it.
 func (e *exclusion) nothingStays(within time.Duration) {
 	e.t.Helper()
-	db := open(e.t, e.view)
-	for key := range exclusionKeys {
-		var err error
-		require.Eventually(e.t, func() bool {
-			var lk *lockctx.Lock
-			lk, err = lockctx.TryAcquire(testCtx(e.t), db, fmt.Sprint(e.args.Key, "/", key), lockctx.Lease(lasting))
-			return err == nil && lk.Close() == nil
-		}, within, time.Millisecond, "key %d: %v", key, err)
+	db, rows := open(e.t, e.view), newLeaseTable(e.t, e.view)
+	for i := range exclusionKeys {
+		key := fmt.Sprint(e.args.Key, "/", i)
+		for until := time.Now().Add(within); ; time.Sleep(time.Millisecond) {
+			lk, err := lockctx.TryAcquire(testCtx(e.t), db, key, lockctx.Lease(lasting))
+			if err == nil {
+				require.NoError(e.t, lk.Close())
+				break
+			}
+			if time.Now().After(until) {
+				row, _ := rows.look(key)
+				e.t.Fatalf("not within %v: %v; its row: %+v", within, err, row)
+			}
+		}
 	}
 }
 
