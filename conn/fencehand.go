@@ -48,6 +48,10 @@ func Fence(ctx context.Context, tx *sql.Tx) error {
 		err := tx.QueryRowContext(ctx, table.FenceQuery(m.Server(), le.Row())).Scan(&one)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
+			if moved, merr := le.Moved(ctx); merr == nil && !moved {
+				return fault(inner.key, "the transaction sees the table of leases as it was before the lease was acquired, so that it cannot keep the row: "+
+					"roll it back, and begin it when the lease is held", ErrUnsupported)
+			}
 			l := f.lose(le, dialect.ErrMoved)
 			return fault(l.key, "the lease has moved on: roll the transaction back", ErrLost)
 		case readOnlyTx(err):
