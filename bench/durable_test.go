@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"os"
 	"testing"
 
 	"github.com/lockdb/lockdb/internal/dbtest"
@@ -10,14 +11,27 @@ import (
 var kinds = []dbtest.Kind{dbtest.MySQL, dbtest.MariaDB, dbtest.Postgres}
 
 // durable starts a server whose commits are on disk before they are answered, as
-// servers are unless told otherwise. dbtest's are told otherwise: they have nothing
-// to lose.
+// servers are unless told otherwise. dbtest's are told otherwise, and keep their data
+// in memory: they have nothing to lose.
 func durable(b *testing.B, kind dbtest.Kind) *dbtest.Server {
 	b.Helper()
-	if kind == dbtest.Postgres {
+	b.Setenv("TMPDIR", disk())
+	switch kind {
+	case dbtest.Postgres:
 		return dbtest.Private(b, kind, "fsync=on", "synchronous_commit=on", "full_page_writes=on")
+	case dbtest.MariaDB:
+		return dbtest.Private(b, kind, "innodb-flush-log-at-trx-commit=1", "innodb-flush-method=O_DIRECT")
 	}
 	return dbtest.Private(b, kind, "innodb-flush-log-at-trx-commit=1")
+}
+
+// disk is a folder that is not in memory: /var/tmp is to outlive a restart.
+func disk() string {
+	const lasting = "/var/tmp"
+	if info, err := os.Stat(lasting); err == nil && info.IsDir() {
+		return lasting
+	}
+	return os.TempDir()
 }
 
 // onCommits runs fn on each real server, as dbtest has it and durable.
