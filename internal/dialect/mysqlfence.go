@@ -72,5 +72,15 @@ func (t mysqlLeases) count(leases []Lease) string {
 	for i, l := range leases {
 		counts[i] = "(SELECT COUNT(*) FROM " + t.table() + " WHERE " + mysqlIs(l) + " LOCK IN SHARE MODE)"
 	}
-	return strings.Join(counts, "+")
+	return mysqlSum(counts)
+}
+
+// mysqlSum adds by halves: the server works out a+b+c+d as ((a+b)+c)+d, and a long sum overruns the stack of
+// its thread.
+func mysqlSum(terms []string) string {
+	if len(terms) == 1 {
+		return terms[0]
+	}
+	half := len(terms) / 2
+	return "(" + mysqlSum(terms[:half]) + "+" + mysqlSum(terms[half:]) + ")"
 }
