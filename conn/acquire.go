@@ -27,6 +27,7 @@ type Request struct {
 	shared bool          // others may come with the same owner
 
 	outcome *outcome
+	waited  *bool // becomes true when the call waits; nil if nobody asks
 }
 
 const (

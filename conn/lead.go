@@ -27,6 +27,7 @@ func (k *Keeper) Lead(ctx context.Context, req Request, fn func(context.Context)
 		return err
 	}
 	pause := leadPauseMin
+	req.waited = new(bool)
 	for led := false; ; {
 		l, err := k.Acquire(ctx, req)
 		if err == nil {
@@ -40,7 +41,7 @@ func (k *Keeper) Lead(ctx context.Context, req Request, fn func(context.Context)
 				pause = leadPauseMin
 				continue
 			}
-		} else if ctx.Err() != nil || k.hopeless(err, led) {
+		} else if ctx.Err() != nil || k.hopeless(err, led || *req.waited) {
 			return err
 		}
 		k.write(slog.LevelWarn, "lockdb: not leading, trying again", slog.String("key", req.Key), slog.Duration("after", pause), slog.Any("error", err))
@@ -85,12 +86,14 @@ func (k *Keeper) lead(l *Lock, kind EventKind, d time.Duration, err error) {
 }
 
 // hopeless tells whether another try would fail as well: it could not be
-// otherwise, or the server refused the very first one.
-func (k *Keeper) hopeless(err error, led bool) bool {
+// otherwise, or the server refused the very first one. Who has led, or waited to
+// lead, has been served before: what the server says now may pass, as when it is
+// read-only while another one takes its place.
+func (k *Keeper) hopeless(err error, served bool) bool {
 	switch {
 	case errors.Is(err, ErrUnsupported), errors.Is(err, ErrClosed), errors.Is(err, dialect.ErrLeaseTableShape):
 		return true
 	}
 	class := k.dialect.Classify(err)
-	return class == dialect.ClassUnsupported || class == dialect.ClassServer && !led
+	return class == dialect.ClassUnsupported || class == dialect.ClassServer && !served
 }

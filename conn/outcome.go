@@ -14,10 +14,11 @@ type outcome struct {
 	keys   []string // of AcquireAll
 	start  time.Time
 	waited bool
+	told   *bool // the request's waited
 }
 
 func (k *Keeper) newOutcome(req Request) *outcome {
-	o := &outcome{keeper: k, key: req.Key, start: time.Now()}
+	o := &outcome{keeper: k, key: req.Key, start: time.Now(), told: req.waited}
 	if len(req.more) > 0 {
 		o.keys = append(o.keys, req.Key)
 		for _, n := range req.more {
@@ -33,6 +34,9 @@ func (o *outcome) waits() {
 		return
 	}
 	o.waited = true
+	if o.told != nil {
+		*o.told = true
+	}
 	o.keeper.count.waiting.Add(1)
 	o.keeper.count.waited.Add(1)
 	o.tell(Event{Kind: EventWaited})
