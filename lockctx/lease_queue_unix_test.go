@@ -165,12 +165,13 @@ func TestTryAcquireOfALeaseDoesNotOvertakeWaiters(t *testing.T) {
 }
 
 func TestTryAcquireGetsAnExpiredLeaseOfAStoppedHolderAtOnce(t *testing.T) {
-	const ttl = time.Second
+	const ttl = 2 * time.Second
 	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view := s.CreateDatabase(t)
 		db, key, holder := open(t, view), dbtest.Key(t), startPeer(t, view)
 		rows := newLeaseTable(t, view)
+		require.NoError(t, acquire(t, db, key+"-", lockctx.Lease(lasting)).Close()) // dials
 		held := peerAcquire.must(holder, leaseArgs{Name: "it", Keys: []string{key}, TTL: ttl})
 		holder.stop()
 		_, err := lockctx.TryAcquire(testCtx(t), db, key, lockctx.Lease(lasting))
