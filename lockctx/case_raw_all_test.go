@@ -79,7 +79,6 @@ func TestC41_UnlockAllByTextIsForTheSessionItRunsOn(t *testing.T) {
 	})
 }
 
-// C41 and a Pin or a lock's context is for other tests: here both kinds are in one process.
 func TestC41_CloseOfALockKeepsARawLockOfTheSameProcess(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
