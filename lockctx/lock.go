@@ -40,7 +40,9 @@ func Acquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*Lock
 }
 
 // TryAcquire is Acquire without the wait: if someone else holds the lock it
-// returns ErrNotAcquired at once. WithTimeout has no effect on it.
+// returns ErrNotAcquired at once. WithTimeout has no effect on it. A lease that is
+// free while somebody else is in line for it is left to him; if he does not take
+// it within a quarter of a second, he is stuck, and TryAcquire does.
 func TryAcquire(ctx context.Context, db *sql.DB, key string, opts ...Option) (*Lock, error) {
 	req, err := request(key, opts)
 	if err != nil {

@@ -70,7 +70,7 @@ func (m *Manager) Acquire(ctx context.Context, req Request) (*Lease, error) {
 func (m *Manager) claim(ctx context.Context, r *room, req Request) (*Lease, func(), error) {
 	told := req.Try
 	w := wait{m: m, room: r}
-	late, lingered := 0, false
+	late, began := 0, time.Now()
 	for {
 		start := monotime.Now()
 		g, undo, err := m.ask(ctx, r, req, w.overtaking)
@@ -116,8 +116,9 @@ func (m *Manager) claim(ctx context.Context, r *room, req Request) (*Lease, func
 			w.overtaking = true // it has expired, and who has the companion did not notice
 			continue
 		}
-		if free := g.Known && g.Left <= 0; req.Try && free && !lingered {
-			lingered = true // nobody of this process waits, but perhaps one has just given up
+		if free := !g.Known || g.Left <= 0; req.Try && free && time.Since(began) < 2*stuckAfter {
+			// Whoever has the companion is about to claim; or he is stuck, or one of
+			// this process who has just given up.
 			m.linger(ctx, r)
 			continue
 		}

@@ -174,19 +174,20 @@ func (m *Manager) await(r *room, a *awaiting, name dialect.Name) {
 	}
 }
 
-// linger waits for a wait that this process has given up, and that has the
-// companion yet, or comes to have it, if there is one.
+// linger waits for a moment, or until a wait that this process has given up has
+// brought the companion.
 func (m *Manager) linger(ctx context.Context, r *room) {
 	m.mu.Lock()
 	a := r.await
 	m.mu.Unlock()
-	if a == nil {
-		return // or not any more
+	var done chan struct{}
+	if a != nil {
+		done = a.done
 	}
-	t := time.NewTimer(stuckAfter)
+	t := time.NewTimer(pollMin)
 	defer t.Stop()
 	select {
-	case <-a.done:
+	case <-done:
 	case <-t.C:
 	case <-ctx.Done():
 	}
