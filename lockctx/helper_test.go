@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"flag"
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
 	"testing"
 	"time"
@@ -139,3 +140,6 @@ func lockID(t testing.TB, key string) int64 {
 	require.NoError(t, err)
 	return id
 }
+
+// dally lets others in, where nothing keeps them out.
+func dally() { time.Sleep(rand.N(4 * time.Millisecond)) }

@@ -139,8 +139,6 @@ func (a *appender) append(lk *lockctx.Lock) {
 	}
 }
 
-func dally() { time.Sleep(rand.N(4 * time.Millisecond)) }
-
 // inOrder appends a row with the number that it has in the order of commits: one that takes a number has let no
 // other do so until it has committed. Neither the lock that does this nor the number belongs to the transaction's
 // snapshot, so that it is not this that a snapshot which is too old fails at.
