@@ -58,7 +58,7 @@ func crowdInside(t *testing.T, enter func(work func() error) error) (turns int64
 					if n := inside.Add(1); n != 1 {
 						return fmt.Errorf("%d inside", n)
 					}
-					dally()
+					pause(4 * time.Millisecond)
 					inside.Add(-1)
 					all.Add(1)
 					return nil
