@@ -73,8 +73,10 @@ func (c *conn) leaveOwn() {
 func (c *conn) takeParked(ctx context.Context, query string, args []driver.NamedValue, v sqlscan.Verdict) {
 	k := c.keeper
 	locks, _ := k.dialect.RawLocks(query, args)
+	// What takes a lock, too, would be granted the orphan's.
+	releases := v.Has(sqlscan.MayUnlock) && k.dialect.RawOnlyReleases(query)
 	for {
-		p := k.parked.takeFor(goid(), locks, v.Has(sqlscan.MayUnlock))
+		p := k.parked.takeFor(goid(), locks, releases)
 		if p == nil {
 			return
 		}
@@ -100,30 +102,41 @@ func (p *parking) takeFor(me int64, locks []string, releases bool) *parkedSessio
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var mine, others []*parkedSession
+	owners := make(map[*parkedSession]int64)
 	for _, s := range slices.Backward(p.sessions) {
 		switch named := s.ledger.may(locks); {
 		case s.ledger.owner == me && named:
 			return p.drop(s)
 		case s.ledger.owner == me:
 			mine = append(mine, s)
-		case named:
+		case named && releases:
 			others = append(others, s)
+			owners[s] = s.ledger.owner
 		}
 	}
-	if releases && len(others) > 0 {
+	if len(others) > 0 {
 		p.mu.Unlock() // the census may take its time
-		others = slices.DeleteFunc(others, func(s *parkedSession) bool { return p.census.lives(s.ledger.owner) })
+		others = slices.DeleteFunc(others, func(s *parkedSession) bool {
+			return owners[s] != nobody && p.census.lives(owners[s])
+		})
 		p.mu.Lock()
-	} else {
-		others = nil
 	}
-	for _, s := range append(others, mine...) {
+	for _, s := range others {
+		if slices.Contains(p.sessions, s) {
+			s.ledger.owner = nobody // which need not be found out again
+			return p.drop(s)
+		}
+	}
+	for _, s := range mine {
 		if slices.Contains(p.sessions, s) {
 			return p.drop(s)
 		}
 	}
 	return nil
 }
+
+// nobody owns what a goroutine has left that has ended.
+const nobody = 0
 
 // alive tells whether the session can be used. It costs the lock if it cannot, so
 // it is not for the caller's context to end that.

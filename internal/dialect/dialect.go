@@ -88,6 +88,9 @@ type Dialect interface {
 	// RawLocks are the locks that the calls in a statement name, as RawHeld wants
 	// them; known is false if there may be others.
 	RawLocks(query string, args []driver.NamedValue) (locks []string, known bool)
+	// RawOnlyReleases tells of a statement that calls lock functions that none of
+	// them can take a lock.
+	RawOnlyReleases(query string) bool
 	// RawHeld asks how many session locks the session holds, outside a transaction.
 	// locks are the names that can be meant, all of them if all is true. known is
 	// false if there may be more than n: the server does not say. It can be several

@@ -136,6 +136,25 @@ func (postgresDialect) RawLocks(query string, args []driver.NamedValue) (locks [
 	return locks, known
 }
 
+// RawOnlyReleases tells whether no lock function in a statement takes a lock.
+func (mysqlDialect) RawOnlyReleases(query string) bool {
+	return onlyReleases(sqlscan.MySQL, query)
+}
+
+// RawOnlyReleases tells whether no lock function in a statement takes a lock.
+func (postgresDialect) RawOnlyReleases(query string) bool {
+	return onlyReleases(sqlscan.Postgres, query)
+}
+
+func onlyReleases(d sqlscan.Dialect, query string) bool {
+	for c := range sqlscan.Calls(d, query) {
+		if c.Fn == sqlscan.Lock || c.Fn == sqlscan.TryLock {
+			return false
+		}
+	}
+	return !sqlscan.Hidden(d, query)
+}
+
 // RawHeld asks how many session locks the session holds. known is false if
 // there may be more: the server does not say, for want of a privilege or of a table.
 //
