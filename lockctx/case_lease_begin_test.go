@@ -23,7 +23,7 @@ func eachFencing(t *testing.T, fn func(t *testing.T, view *dbtest.Server, tab *t
 	})
 	t.Run("pgbouncer", func(t *testing.T) {
 		t.Parallel()
-		view, tab := newTable(t, dbtest.Shared(t, dbtest.PgBouncer))
+		view, tab := newTable(t, ownPgBouncer(t))
 		fn(t, view, tab)
 	})
 }

@@ -133,7 +133,7 @@ func inWritableTx(ctx context.Context, db *sql.DB, opts *sql.TxOptions, fn func(
 func TestTheDSNChangesNothingForALease(t *testing.T) {
 	servers := func(t *testing.T, fn func(t *testing.T, s *dbtest.Server)) {
 		dbtest.Each(t, fn)
-		t.Run("pgbouncer", func(t *testing.T) { fn(t, dbtest.Shared(t, dbtest.PgBouncer)) })
+		t.Run("pgbouncer", func(t *testing.T) { fn(t, ownPgBouncer(t)) })
 	}
 	servers(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
@@ -152,7 +152,7 @@ func TestTheDSNChangesNothingForALease(t *testing.T) {
 
 func TestTheDefaultsOfTheDatabaseChangeNothingForALease(t *testing.T) {
 	backend := dbtest.Shared(t, dbtest.Postgres)
-	for name, addr := range map[string]string{"directly": backend.Addr(), "through PgBouncer": dbtest.Shared(t, dbtest.PgBouncer).Addr()} {
+	for name, addr := range map[string]string{"directly": backend.Addr(), "through PgBouncer": ownPgBouncer(t).Addr()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			view, tab := newTable(t, backend)

@@ -19,7 +19,7 @@ import (
 func TestC45_SessionLocksAreRefusedBehindPgBouncer(t *testing.T) {
 	backend := dbtest.Shared(t, dbtest.Postgres)
 	for name, s := range map[string]*dbtest.Server{
-		"transaction mode": dbtest.Shared(t, dbtest.PgBouncer),
+		"transaction mode": ownPgBouncer(t),
 		"session mode":     backend.PgBouncer(t, "pool_mode=session"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestC45_PoolerSessionIsObeyed(t *testing.T) {
 
 func TestC45_PoolerSessionIsObeyedAgainstTheEvidence(t *testing.T) {
 	log := new(journal)
-	db := open(t, dbtest.Shared(t, dbtest.PgBouncer), driver.WithPooler(driver.PoolerSession), driver.WithLogger(log.logger(0)))
+	db := open(t, ownPgBouncer(t), driver.WithPooler(driver.PoolerSession), driver.WithLogger(log.logger(0)))
 	lk, err := lockctx.Acquire(testCtx(t), db, dbtest.Key(t))
 	require.NoError(t, err)
 	_ = lk.Close()

@@ -85,7 +85,7 @@ func TestAReleaseHandsALeaseOverToAnotherProcessAtOnce(t *testing.T) {
 }
 
 func TestThroughPgBouncerALeaseIsHandedOverSoon(t *testing.T) {
-	s := dbtest.Shared(t, dbtest.PgBouncer)
+	s := ownPgBouncer(t)
 	view := s.CreateDatabase(t)
 	db, key, peer := open(t, view), dbtest.Key(t), startPeer(t, view)
 	var took []time.Duration

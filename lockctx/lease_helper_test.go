@@ -156,5 +156,5 @@ func waitersHere(t testing.TB, db *sql.DB, key string) int {
 func eachAndPgBouncer(t *testing.T, f func(t *testing.T, s *dbtest.Server)) {
 	t.Helper()
 	dbtest.Each(t, f)
-	t.Run(string(dbtest.PgBouncer), func(t *testing.T) { f(t, dbtest.Shared(t, dbtest.PgBouncer)) })
+	t.Run(string(dbtest.PgBouncer), func(t *testing.T) { f(t, ownPgBouncer(t)) })
 }

@@ -135,3 +135,11 @@ func (tx pooledTx) Rollback() error {
 func whenTold(told *atomic.Bool) func(bool) bool {
 	return func(bool) bool { return told.CompareAndSwap(true, false) }
 }
+
+// ownPgBouncer is one before the shared PostgreSQL that nothing but the test uses:
+// PgBouncer 1.18 ends ("bad client state") when a client that has asked it to cancel
+// a statement is gone before it has, as those are that tests kill.
+func ownPgBouncer(t testing.TB) *dbtest.Server {
+	t.Helper()
+	return dbtest.Shared(t, dbtest.Postgres).PgBouncer(t, "pool_mode=transaction")
+}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestC45_InTxThroughATransactionPoolerLosesNoUpdate(t *testing.T) {
-	s := dbtest.Shared(t, dbtest.PgBouncer)
+	s := ownPgBouncer(t)
 	table, key := counter(t, s.Open(t)), dbtest.Key(t)
 	var wg sync.WaitGroup
 	for range 2 {
@@ -37,7 +37,7 @@ func TestC45_InTxThroughATransactionPoolerLosesNoUpdate(t *testing.T) {
 }
 
 func TestC45_InTxThroughATransactionPoolerRefusesStaleSnapshots(t *testing.T) {
-	s := dbtest.Shared(t, dbtest.PgBouncer)
+	s := ownPgBouncer(t)
 	db, key := open(t, s), dbtest.Key(t)
 	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
 		err := lockctx.InTx(testCtx(t), db, key, &sql.TxOptions{Isolation: level}, func(context.Context, *sql.Tx) error { return nil })
@@ -47,7 +47,7 @@ func TestC45_InTxThroughATransactionPoolerRefusesStaleSnapshots(t *testing.T) {
 }
 
 func TestC45_InTxThroughATransactionPoolerReleasesOnErrorAndTimesOut(t *testing.T) {
-	s := dbtest.Shared(t, dbtest.PgBouncer)
+	s := ownPgBouncer(t)
 	db, other, key := open(t, s), open(t, s), dbtest.Key(t)
 	table := counter(t, s.Open(t))
 	err := lockctx.InTx(testCtx(t), db, key, nil, func(ctx context.Context, tx *sql.Tx) error {

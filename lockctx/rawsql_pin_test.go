@@ -200,7 +200,7 @@ func TestAPinWaitsForOneOfMaxSessions(t *testing.T) {
 }
 
 func TestAPinIsRefusedWhereSessionLocksAre(t *testing.T) {
-	db := open(t, dbtest.Shared(t, dbtest.PgBouncer))
+	db := open(t, ownPgBouncer(t))
 	_, err := lockctx.Pin(testCtx(t), db)
 	require.ErrorIs(t, err, lockctx.ErrUnsupported)
 	require.ErrorContains(t, err, "PgBouncer")
