@@ -222,7 +222,7 @@ func whoLeases(err error) string {
 	if !errors.As(err, &no) {
 		return "before the table was asked"
 	}
-	who := "held by another owner"
+	who := "whose holder is not known"
 	switch {
 	case no.Local && no.Holder != "":
 		who = "held by this process as " + no.Holder
