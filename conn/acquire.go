@@ -261,7 +261,8 @@ func (k *Keeper) emptyLockTable(s *session) {
 // ask makes one lock statement on a free session, without the caller's ctx:
 // go-sql-driver and pgx close the connection when that ends. Only if the
 // answer does not come within grace after its end, or within answerBound, is
-// the connection given up.
+// the connection given up; or at the deadline of multiplexed locks on the session,
+// for which nobody can ping meanwhile.
 func (k *Keeper) ask(ctx context.Context, s *session, statement func(context.Context) (bool, error)) (yes, dead bool, err error) {
 	_ = s.io.lock(context.Background())
 	returned := false
@@ -272,6 +273,9 @@ func (k *Keeper) ask(ctx context.Context, s *session, statement func(context.Con
 		s.io.unlock()
 	}()
 	defer s.bound(k.answerBound())()
+	if left, holds := s.untilDeadline(); holds {
+		s.bounded.hurry(s.bounded.now(), left)
+	}
 	if ctx.Done() != nil {
 		turn := s.bounded.now()
 		defer context.AfterFunc(ctx, func() { s.bounded.hurry(turn, grace) })()

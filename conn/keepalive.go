@@ -40,6 +40,14 @@ func (s *session) confirm(start, took time.Duration) {
 	}
 }
 
+// untilDeadline is how long the locks on the session may count as held without
+// another sign of life; holds is false if there are none.
+func (s *session) untilDeadline() (left time.Duration, holds bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.deadline-monotime.Now(), time.Millisecond), len(s.locks) > 0
+}
+
 // again sets the next keep-alive.
 func (s *session) again(d time.Duration) {
 	s.mu.Lock()
