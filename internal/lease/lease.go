@@ -147,8 +147,11 @@ func (l *Lease) tellLost() {
 }
 
 // Committing has renewals leave the row alone, which a fence has under lock,
-// until done is called.
+// until done is called. PostgreSQL's fences do not mind renewals.
 func (l *Lease) Committing() (done func()) {
+	if l.m.cfg.Dialect == dialect.Postgres {
+		return func() {}
+	}
 	l.m.mu.Lock()
 	l.committing++
 	l.m.mu.Unlock()
