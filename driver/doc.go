@@ -93,9 +93,9 @@
 // dial lock sessions too, but their sockets are not watched: pings tell of a loss,
 // within the TTL. The same goes for connectors that are given to NewConnector.
 //
-// Who waits for a lock waits at the server, up to two seconds at a time. With a
-// readTimeout of go-sql-driver's that is shorter, the lock is tried for 20 times a
-// second instead; a deadlock among locks then goes unnoticed until somebody gives up.
+// Who waits for a lock waits at the server, about a second at a time. With a
+// readTimeout of go-sql-driver's below 1.5 s the lock is tried for 20 times a second
+// instead; a deadlock among locks then goes unnoticed until somebody gives up.
 //
 // A configuration registered with pgx is known only from a connection: if a lock is
 // wanted before the pool has opened one, lockdb opens one more, once, and closes it.

@@ -119,15 +119,15 @@ func WithDialect(d Dialect) Option { return func(s *settings) { s.dialect = d } 
 // pings included. nil, the default, is none. There is no DSN parameter.
 func WithInterceptor(i sqlmw.Interceptor) Option { return func(s *settings) { s.Interceptor = i } }
 
-// WithObserver has o told of the life of locks: acquired, waited, refused,
-// released, lost, handed on, with durations. o must not block. nil, the default,
-// is none. There is no DSN parameter.
+// WithObserver has o told of the life of locks, with durations: each EventKind is
+// an event. o must not block. nil, the default, is none. There is no DSN parameter.
 func WithObserver(o Observer) Option { return func(s *settings) { s.Observer = o } }
 
 // WithLogger has l receive what an operator should see: as a warning, each lock
-// that was lost, or closed with a transaction open or a statement running, and
-// each session that had to be closed because it could not be released; as debug
-// messages, what else an Observer is told. No message shows a password. nil, the
+// that was lost, or closed with a transaction open or a statement running, each
+// session that had to be closed because it could not be released, and what SQL text
+// left behind, keeps parked for long or releases in vain; as debug messages, what
+// else an Observer is told. No message shows a password. nil, the
 // default, is what slog.Default() is at the time of the message. There is no DSN
 // parameter.
 func WithLogger(l *slog.Logger) Option { return func(s *settings) { s.Logger = l } }
