@@ -122,10 +122,11 @@ func (l *Lock) Keys() []string {
 // Context returns the lock's context, a child of Acquire's ctx. Statements and
 // transactions under it, through the *sql.DB or anything built on it, run on
 // the lock's session; under a lease's they run as they would without, but a
-// transaction cannot commit once the lease has moved on. It ends when ctx does, when the lock is lost (its Err and
-// cause then match ErrLost) and when it is closed (ErrReleased); Err matches
-// context.Canceled in the last two cases. The end of ctx does not release the
-// lock: Close does.
+// transaction cannot commit once the lease has moved on; under a multiplexed lock's
+// they run as they would without, and it can. The context ends when ctx does, when
+// the lock is lost (its Err and cause then match ErrLost) and when it is closed
+// (ErrReleased); Err matches context.Canceled in the last two cases. The end of ctx
+// does not release the lock: Close does.
 func (l *Lock) Context() context.Context { return l.ctx }
 
 // Token returns the fencing token of a lease: it is greater than that of anyone
@@ -170,13 +171,15 @@ func (l *Lock) Err() error {
 // DB returns the lock's session as a *sql.DB that needs no slot of the pool and
 // never dials; under a lease, which has no session, it dials connections beside
 // the pool. Use it with the lock's Context, or one derived from it: without,
-// it fails. It is shared by the locks of one *sql.DB and must not be closed.
+// it fails, and so it does under a multiplexed lock's. It is shared by the locks of
+// one *sql.DB and must not be closed.
 func (l *Lock) DB() *sql.DB { return l.keeper.sessionDB() }
 
-// Conn returns the lock's session, or for a lease one that is dialled for it, as a *sql.Conn for tools that want one: all
-// its statements run on the lock's session, whatever context they bear. It
-// needs no slot of the pool. The caller must Close it; that does not release
-// the lock. While a Raw access is in use the session is not pinged: close the
+// Conn returns the lock's session, or for a lease one that is dialled for it, as a
+// *sql.Conn for tools that want one: all its statements run on the lock's session,
+// whatever context they bear. It needs no slot of the pool. For a multiplexed lock
+// it returns ErrUnsupported. The caller must Close it; that does not release the
+// lock. While a Raw access is in use the session is not pinged: close the
 // Conn, or run a statement on it, soon after.
 func (l *Lock) Conn(ctx context.Context) (*sql.Conn, error) {
 	if err := l.Err(); err != nil {

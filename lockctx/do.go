@@ -7,7 +7,7 @@ import (
 
 // Do acquires the lock, runs fn under its context and closes the lock, also
 // when fn panics. What fn does with db under that context runs on the lock's
-// session.
+// session; with Lease or Multiplexed, which have none of their own, on db's pool.
 //
 // It returns fn's error joined with that of Close: nil means that the lock was
 // held from before fn until after it. If the lock could not be acquired, fn

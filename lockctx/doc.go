@@ -20,6 +20,9 @@
 // commit only while the lease is held: they look at the row, at Commit, inside
 // themselves. Statements without a transaction are not so protected.
 //
+// With the option Multiplexed many locks share one session. What runs under the
+// Context of such a lock runs on db's pool, and nothing ties its commit to the lock.
+//
 // Lead runs a function on the one process that holds a lock, and again after a
 // loss.
 //

@@ -20,19 +20,22 @@ var (
 	// Close, Err, and of statements and commits under the context, except that
 	// a *sql.Tx whose context has ended mostly says sql.ErrTxDone before lockdb
 	// is asked: Err tells why. An open transaction has been rolled back by the
-	// server, or will be; under a lease it is rolled back by lockdb, at Commit at the latest.
+	// server, or will be; under a lease it is rolled back by lockdb, at Commit at
+	// the latest; under a multiplexed lock by database/sql, if it is in time.
 	ErrLost = conn.ErrLost
 
 	// ErrReleased occurs on use of a lock after its Close: it is the cause of
 	// the lock's context then, and the error of statements and commits under
-	// it (of a *sql.Tx sql.ErrTxDone, as with ErrLost). Close itself returns an error that matches it if a transaction was
-	// open, which was rolled back, or if a lease could not be released at the
-	// server, where it then lasts until its expiry.
+	// it (of a *sql.Tx sql.ErrTxDone, as with ErrLost). Close itself returns an
+	// error that matches it if a transaction was open, which was rolled back, or if
+	// a lease could not be released at the server, where it then lasts until its
+	// expiry.
 	ErrReleased = conn.ErrReleased
 
 	// ErrDeadlock occurs when the server found that two sessions wait for
-	// locks that the other holds, and chose this one to fail. The lock asked
-	// for is not held; locks acquired before still are.
+	// locks that the other holds, and chose this one to fail; and at once for a
+	// key that the context holds already as a multiplexed lock, if Multiplexed is
+	// left out. The lock asked for is not held; locks acquired before still are.
 	ErrDeadlock = conn.ErrDeadlock
 
 	// ErrBusy occurs when a statement under a lock's context has waited the
@@ -46,8 +49,8 @@ var (
 	// transaction mode, a replica, a Galera cluster, a server that grants a lock
 	// twice), for a second lock on a session of a server so old that it drops
 	// the first, when an option does not fit the server or the kind of lock,
-	// and when a statement under a lock's context would drop the lock. The
-	// message says what to do instead. The state of locks is unchanged.
+	// when PostgreSQL's lock table has no room for more multiplexed locks, and
+	// when a statement under a lock's context would drop the lock. The message says what to do instead. The state of locks is unchanged.
 	ErrUnsupported = conn.ErrUnsupported
 
 	// ErrClosed occurs when the *sql.DB is closed: for those who wait for a

@@ -22,7 +22,8 @@ func FromContext(ctx context.Context) (*Lock, bool) { return conn.FromContext(ct
 // non-empty string of at most 64 KiB; two keys name the same lock if and only
 // if they are equal. The lock has a server session of its own, outside the
 // pool of db: Acquire needs no slot of it, however many locks are held. With
-// the option Lease the lock is a row of a table instead.
+// the option Multiplexed it shares one, and with Lease it is a row of a table
+// instead.
 //
 // ctx bounds the wait and is the parent of the lock's Context, as with BeginTx;
 // to bound only the wait use WithTimeout. The end of ctx does not release the

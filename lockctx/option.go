@@ -53,10 +53,15 @@ func advisory(name dialect.Name) Option {
 // Multiplexed has the lock share a server session with other multiplexed locks:
 // ten thousand of them, each of its own key, need no more than one. Its Context
 // only tells of the end of the lock: what runs under it runs on the pool's
-// connections, and may commit after a loss; that is what the session of its own
-// is for. So InTx, AcquireAll, Lock.Conn and Lease do not go with it
-// (ErrUnsupported). When the shared session is lost, so are all its locks. On
-// PostgreSQL the locks of a process take at most three quarters of the server's
+// connections, and may commit after a loss or after Close; that is what the session
+// of its own is for. So InTx, AcquireAll, Lock.Conn, Lock.DB and Lease do not go
+// with it (ErrUnsupported). When the shared session is lost, so are all its locks.
+//
+// Acquire for the key of a multiplexed lock whose Context ctx derives from nests
+// with this option, and returns ErrDeadlock without it. Who has to wait does so on
+// a session of his own.
+//
+// On PostgreSQL the locks of a process take at most three quarters of the server's
 // lock table; beyond that Acquire returns ErrUnsupported, which names
 // max_locks_per_transaction.
 func Multiplexed() Option {
