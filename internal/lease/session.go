@@ -28,11 +28,15 @@ type session struct {
 
 	mu    sync.Mutex  // guards what follows; nothing is called under it but Cut
 	timer *time.Timer // left running from one statement to the next: setting one can wake the runtime's poller
-	set   bool        // timer fires within patience, at until or before
+	set   bool        // timer fires within a limitStep, at until or before
 	until time.Time   // when the statement under way is cut off; zero if none is
 	turn  int         // counts the statements
 	cut   bool
 }
+
+// limitStep is the least that most statements are given: while the timer runs for
+// no longer than that, it need not be set for each of them.
+const limitStep = cleanup
 
 // grace is how long a statement may go on after the end of the context of who
 // waits for it, before its connection is given up.
@@ -64,11 +68,11 @@ func (s *session) limit(ctx context.Context, d time.Duration) (inner context.Con
 // arm has the statement cut off after d. Under mu.
 func (s *session) arm(d time.Duration) {
 	s.until = time.Now().Add(d)
-	next := min(d, patience)
+	next := min(d, limitStep)
 	switch {
 	case s.timer == nil:
 		s.timer = time.AfterFunc(next, s.overdue)
-	case !s.set || d < patience:
+	case !s.set || d < limitStep:
 		s.timer.Reset(next)
 	}
 	s.set = true
@@ -101,7 +105,7 @@ func (s *session) overdue() {
 		return
 	}
 	if left := time.Until(s.until); left > 0 {
-		s.timer.Reset(min(left, patience))
+		s.timer.Reset(min(left, limitStep))
 		s.set = true
 		return
 	}
