@@ -17,11 +17,12 @@ type HeldLock struct {
 	// that is a row of a table, "raw" for one taken in SQL text (see Parked).
 	Kind string
 	// Session is the server's id of the session that holds the lock
-	// (CONNECTION_ID(), pg_backend_pid()); 0 if this process does not hold it, and
-	// for a lease.
+	// (CONNECTION_ID(), pg_backend_pid()); 0 if this process does not hold it, for a
+	// lease, and for a lock taken in SQL text.
 	Session int64
 	// Since is when this process's holder got the lock; zero if this process
-	// does not hold it but only waits for it.
+	// does not hold it but only waits for it. Of a lock taken in SQL text it is when
+	// its connection was last parked, after the holder's last lock statement.
 	Since time.Time
 	// Waiters is how many calls of this process wait for the lock, or for a
 	// session to take it on.

@@ -45,7 +45,8 @@ const (
 	// gave back; Err says what became of them.
 	EventLeft EventKind = "left"
 	// EventParked: a statement on the *sql.DB took a session lock, whose
-	// connection is out of the pool until its goroutine has released it.
+	// connection is out of the pool until its goroutine has released it. It comes
+	// again after each lock statement on that connection that leaves one held.
 	EventParked EventKind = "parked"
 	// EventParkedLong: that was a minute ago. Duration is how long exactly.
 	EventParkedLong EventKind = "parked for long"
@@ -64,7 +65,7 @@ type Event struct {
 	Kind     EventKind
 	Key      string        // the key as the caller gave it; AcquireAll's first in its order
 	Keys     []string      // all keys of an AcquireAll, in its order; else nil
-	Session  int64         // the server's id of the lock's session; 0 for waited and refused, and for leases
+	Session  int64         // the server's id of the lock's session; 0 for waited and refused, for leases, and for SQL text
 	Duration time.Duration // see the kind
 	Err      error         // see the kind
 }

@@ -7,7 +7,8 @@ import (
 
 // Statistics are counters and gauges of the locks of one *sql.DB in this
 // process. They are read one after the other, not at one instant; of what has
-// ended before the call they are exact, and LocksHeld is never negative.
+// ended before the call they are exact, and LocksHeld is never negative. Locks taken
+// in SQL text are not counted: Held lists those that are parked.
 type Statistics struct {
 	SessionsOpen int // lock sessions that are open; the connections of leases are not counted
 	SessionsIdle int // of these, kept for the next lock
