@@ -88,7 +88,7 @@ func (postgresDialect) open(ctx context.Context, q Querier, query string) (Serve
 		s.Pooler = true
 		s.Identity += " through a pooler"
 		s.Unsupported = fmt.Sprintf("a connection pooler such as PgBouncer stands before the server (the handshake's pid %d is not the backend's pid %d), "+
-			"and in transaction mode it gives the lock's session to others: connect to the server directly, use lockctx.InTx, whose lock is then the transaction's own, "+
+			"and in transaction mode it gives the lock's session to others: connect to the server directly, use lockctx.Lease, or lockctx.InTx, whose lock is then the transaction's own, "+
 			"or set lockdb_pooler=session if the pooler runs in session mode", pid, id)
 	}
 	return s, nil
