@@ -57,7 +57,7 @@ func (c *conn) route(ctx context.Context) (sc scope, onLock bool, err error) {
 		return sc, onLock, err
 	}
 	if c.leash && c.bound == nil && c.ownTxs == 0 && !c.keeper.leased(ctx) {
-		return scope{}, false, fault("", "the DB of a lock runs statements only under the lock's context: pass lock.Context(), or one derived from it", ErrUnsupported)
+		return scope{}, false, fault("", "the DB of a lock runs statements only under the lock's context: pass lock.Context(), or one derived from it (a multiplexed lock has no session of its own, and so no DB)", ErrUnsupported)
 	}
 	if !c.open {
 		return scope{}, false, c.dial(ctx)
