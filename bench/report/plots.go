@@ -75,6 +75,7 @@ func logarithmic(p *plot.Plot, xs []int) {
 		ticks = append(ticks, plot.Tick{Value: float64(x), Label: strconv.Itoa(x)})
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.ConstantTicks(ticks), powers{}
+	p.X.Min, p.X.Max = float64(xs[0]), float64(xs[len(xs)-1])
 	p.Add(plotter.NewGrid())
 }
 
