@@ -48,7 +48,11 @@ func (k *Keeper) wanted() bool {
 func (k *Keeper) open() {
 	ctx, cancel := context.WithTimeout(k.ctx, dialTimeout)
 	defer cancel()
-	s, err := k.dial(ctx)
+	k.opened(k.dial(ctx))
+}
+
+// opened takes what a dial brought.
+func (k *Keeper) opened(s *session, err error) {
 	k.mu.Lock()
 	k.opening--
 	if err != nil {
@@ -60,6 +64,16 @@ func (k *Keeper) open() {
 		return
 	}
 	k.full = nil
+	if s.isClosed() {
+		// It was lost before it was known here, and so will not be forgotten any
+		// more: close would wait for it for ever.
+		dial := k.wanted()
+		k.mu.Unlock()
+		if dial {
+			k.spawn(k.open)
+		}
+		return
+	}
 	k.sessions[s] = struct{}{}
 	k.mu.Unlock()
 	k.put(s)

@@ -1,0 +1,33 @@
+package conn_test
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockdb/lockdb/driver"
+	"github.com/lockdb/lockdb/internal/dbtest"
+	"github.com/lockdb/lockdb/lockctx"
+)
+
+func TestASessionThatIsLostRightAfterItsDialCountsForNothing(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		c, err := driver.OpenConnector(s.DSN(), driver.WithMaxSessions(1))
+		require.NoError(t, err)
+		db := sql.OpenDB(c)
+		require.NoError(t, c.Keeper().OpenLost(testCtx(t)))
+		lk, err := lockctx.Acquire(testCtx(t), db, dbtest.Key(t))
+		require.NoError(t, err, "it takes the place of another one")
+		require.NoError(t, lk.Close())
+		closed := make(chan error, 1)
+		go func() { closed <- db.Close() }()
+		select {
+		case err := <-closed:
+			require.NoError(t, err)
+		case <-time.After(10 * time.Second):
+			t.Fatal("Close waits for a session that is gone")
+		}
+	})
+}
