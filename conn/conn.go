@@ -24,9 +24,10 @@ type conn struct {
 	handle *sql.Conn // through which it is bound
 	raw    *scope    // Raw gave out this scope's session; see takeRaw
 
-	ownTx  ownTx // embedded, so that Begin and Prepare allocate nothing of ours
-	ownTxs int   // open transactions on own
-	ledger rawLedger
+	ownTx   ownTx // embedded, so that Begin and Prepare allocate nothing of ours
+	ownTxs  int   // open transactions on own
+	ledger  rawLedger
+	scanned scanned
 
 	stmt     stmt
 	spare    *stmt // closed, free for use again

@@ -62,7 +62,23 @@ func (c *conn) seesRaw(query string) sqlscan.Verdict {
 	if c.keeper.opts.RawLocks == RawOff {
 		return 0
 	}
-	return c.keeper.dialect.RawScan(query)
+	s := &c.scanned
+	switch {
+	case len(query) > len(s.text):
+		return c.keeper.dialect.RawScan(query)
+	case s.n != len(query) || string(s.text[:s.n]) != query:
+		s.n, s.sees = copy(s.text[:], query), c.keeper.dialect.RawScan(query)
+	}
+	return s.sees
+}
+
+// scanned is the short text that a conn has last seen: mostly it is the same one
+// again, and comparing is quicker than looking. It is a copy, since a program may
+// make its texts in memory that it uses again.
+type scanned struct {
+	text [160]byte
+	n    int
+	sees sqlscan.Verdict
 }
 
 // beforeRaw prepares the conn for a lock statement: it refuses it, or takes the
