@@ -19,8 +19,9 @@
 //   - A multiplexed lock shares its session with others (multiplex.go, shared.go). A Pinned is
 //     a session without a lock (pin.go).
 //   - Session locks that SQL text takes on a conn's own session are noted (raw.go,
-//     seenrows.go), and settled when the conn comes back to the pool: released, or
-//     parked with the session (settle.go, park.go, stack.go).
+//     rawledger.go, seenrows.go), and settled when the conn comes back to the pool: released, or
+//     parked with the session (settle.go, park.go, spare.go), whose owner is a goroutine
+//     (stack.go, census.go).
 //   - What becomes of calls and locks is told to observers and the log, counted
 //     and listed (observer.go, outcome.go, stats.go, held.go).
 //

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
 	"github.com/lockdb/lockdb/internal/sqlscan"
@@ -17,27 +16,6 @@ import (
 // run on the conn's own session. What they leave there its ledger knows, by the
 // results seen or by asking the server, and when the conn comes back to the pool
 // it is settled (settle.go): released, or parked with the session (park.go).
-
-// rawLedger is what is known of the session locks on a conn's own session.
-type rawLedger struct {
-	seen   []rawGrant // held by evidence: each grant seen less its release
-	unsure bool       // only the server knows
-	locks  []string   // those that may be held, by name
-	others bool       // locks does not have all that may be held
-	owner  int64      // the goroutine that took the first of them
-	inTx   bool       // in a transaction
-	parked time.Time  // when the session was parked last, if it was
-}
-
-// maybe tells whether anything may be held.
-func (l *rawLedger) maybe() bool { return l.unsure || len(l.seen) > 0 }
-
-// rawGrant is one grant of a lock. MySQL takes names that differ in case for the
-// same, which this need not know: the server is asked then.
-type rawGrant struct {
-	lock   string
-	shared bool
-}
 
 // asked notes who sent a lock statement, and what it names. Who only releases
 // what an orphan has left does not come to own the rest.
@@ -227,48 +205,6 @@ func (c *conn) askLedger(ctx context.Context) (held int64, known bool, err error
 	}
 	return c.keeper.dialect.RawHeld(ctx, &c.own, l.locks, !l.others)
 }
-
-// seenRows is a result whose first row was read to see it.
-type seenRows struct {
-	driver.Rows
-	row  []driver.Value
-	err  error // what came instead of it
-	read bool
-}
-
-func newSeenRows(inner driver.Rows) *seenRows {
-	r := &seenRows{Rows: inner, row: make([]driver.Value, len(inner.Columns()))}
-	if r.err = inner.Next(r.row); r.err != nil {
-		r.row = nil
-	}
-	cloneBytes(r.row)
-	return r
-}
-
-// Next implements driver.Rows.
-func (r *seenRows) Next(dest []driver.Value) error {
-	switch {
-	case r.read && r.err != nil:
-		return r.err
-	case r.read:
-		return r.Rows.Next(dest)
-	}
-	r.read = true
-	copy(dest, r.row)
-	return r.err
-}
-
-// NextResultSet implements driver.RowsNextResultSet.
-func (r *seenRows) NextResultSet() error {
-	more, ok := r.Rows.(driver.RowsNextResultSet)
-	if !ok {
-		return io.EOF
-	}
-	return more.NextResultSet()
-}
-
-// HasNextResultSet implements driver.RowsNextResultSet.
-func (r *seenRows) HasNextResultSet() bool { return hasNext(r.Rows) }
 
 // leftAt tells what was left on a session when it came back.
 func (k *Keeper) leftAt(l rawLedger, what string) {
