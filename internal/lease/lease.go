@@ -127,16 +127,15 @@ func (l *Lease) lose(cause error) error {
 	l.state, l.loss = lost, cause
 	l.m.leaveBeat(l)
 	l.room.held, l.room.busy = nil, true
-	if !l.m.closing {
-		l.m.running.Add(1)
-		go func() {
-			defer l.m.running.Done()
-			l.tellLost()
-			l.m.leave(l.room)
-		}()
-	} else {
-		go l.tellLost()
+	if l.m.closing { // whoever closes the Manager has released the leases, or knows
+		return &Loss{cause}
 	}
+	l.m.running.Add(1)
+	go func() {
+		defer l.m.running.Done()
+		l.tellLost()
+		l.m.leave(l.room)
+	}()
 	return &Loss{cause}
 }
 
