@@ -16,7 +16,8 @@
 //
 // Crowds, which share one lock, take turns for a fixed time in each round: Crowd and
 // Processes report turns a second, the wait for each, and connections. HandOver,
-// Failover, Loss, Held and Renewal have no rival that does the same.
+// Failover, Held and Renewal have no rival that does the same; Loss has the socket of a
+// killed session, which nobody can hear of sooner.
 //
 // Paths have the server (server=), the round-trip time that a relay adds to the
 // network (rtt=), and whether commits are on disk before they are answered

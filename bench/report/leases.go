@@ -84,11 +84,12 @@ func failoverTable(r results) table {
 func lossTable(r results) table {
 	t := table{
 		title: "The news of a loss",
-		note:  "From the moment at which KILL of the lock's session is sent until its context has ended, in ms.",
-		head:  []string{"", "p50", "p99"},
+		note: "From the moment at which KILL of the lock's session is sent until its context has ended, in ms. Bare is until the socket of a " +
+			"session killed in the same way, at which somebody does nothing but wait, has been read to its end: the limit.",
+		head: []string{"", "p50", "p99", "bare p50", "bare p99"},
 	}
 	for _, s := range servers {
-		t.rows = append(t.rows, append([]string{serverNames[s]}, columns(r, "%.2f", 1e-6, []string{"p50-ns", "p99-ns"}, "Loss", "server="+s)...))
+		t.rows = append(t.rows, append([]string{serverNames[s]}, columns(r, "%.2f", 1e-6, []string{"p50-ns", "p99-ns", "bare-p50-ns", "bare-p99-ns"}, "Loss", "server="+s)...))
 	}
 	return t
 }

@@ -37,10 +37,10 @@ PASS
 }
 
 func TestAGoalThatIsMissedIsBoldAndOneThatWasNotMeasuredIsNot(t *testing.T) {
-	r := parse("BenchmarkLoss/server=mysql-2 300 100000 p50-ns 11000000 p99-ns\nBenchmarkLoss/server=mariadb-2 300 100000 p50-ns 9000000 p99-ns\n")
+	r := parse("BenchmarkLoss/server=mysql-2 300 12000000 bare-p99-ns 100000 p50-ns 11000000 p99-ns\nBenchmarkLoss/server=mariadb-2 300 100000 p50-ns 9000000 p99-ns\n")
 	rows := goalTable(r).rows
 	got := rows[len(rows)-1][2:]
-	for i, want := range []string{"**11.0 ms**", "9.0 ms", "–"} {
+	for i, want := range []string{"**11.0 ms (12.0)**", "9.0 ms", "–"} {
 		if got[i] != want {
 			t.Errorf("%s: %q, want %q", servers[i], got[i], want)
 		}
