@@ -13,6 +13,7 @@ func TestAnswerIsOfOneCallWithAnyArguments(t *testing.T) {
 		"SELECT RELEASE_LOCK(CONCAT('a', ?)) FROM DUAL":                sqlscan.Unlock,
 		"SELECT GET_LOCK('a', 1)":                                      sqlscan.Lock,
 		"SELECT RELEASE_ALL_LOCKS()":                                   sqlscan.UnlockAll,
+		"SELECT app.GET_LOCK(CONCAT('a', 1), 1)":                       0,
 		"SELECT GET_LOCK(GET_LOCK('a', 1), 1)":                         0,
 		"SELECT GET_LOCK(IF(RELEASE_LOCK('a'), 'b', 'c'), 1)":          0,
 		"SELECT GET_LOCK(CONCAT('a', 1), 1), 2":                        0,

@@ -29,7 +29,11 @@
 //   - what functions, procedures, triggers, views, rules and operators that
 //     users defined do inside. CALL, DO, EXECUTE, PREPARE, MariaDB's compound
 //     statements and PostgreSQL's FETCH and MOVE (a cursor's query runs then)
-//     are Opaque; a SELECT that calls a user's function is not.
+//     are Opaque; a SELECT that calls a user's function is not, unless that has
+//     the name of a lock function and its schema before it.
+//   - that a user's function of such a name is meant without a schema: an overload
+//     that fits the arguments better, or one in a schema that the search_path
+//     has before pg_catalog.
 //   - PostgreSQL's attribute notation, (42).pg_advisory_lock.
 //   - connection character sets in which a backslash or a quote can be part of
 //     a longer character (gbk, big5, sjis, …).

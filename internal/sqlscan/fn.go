@@ -56,3 +56,27 @@ func function(d Dialect, name string) (fn Fn, shared bool) {
 	}
 	return 0, false
 }
+
+// usersOwn reports whether a call that is written so is of a user's function with
+// the name of a lock function: in a schema, other than PostgreSQL's own, or with
+// capitals in quotes, which PostgreSQL does not fold. What it takes or answers
+// nobody knows.
+func usersOwn(d Dialect, sql string, schema, dot, name token) bool {
+	if d == Postgres && name.kind == quoted && hasUpper(name.name(sql)) {
+		return true
+	}
+	if !dot.isMark(sql, '.') {
+		return false
+	}
+	catalog := d == Postgres && folds(schema.name(sql), "pg_catalog") && (schema.kind == word || !hasUpper(schema.name(sql)))
+	return !catalog
+}
+
+func hasUpper(s string) bool {
+	for i := range len(s) {
+		if 'A' <= s[i] && s[i] <= 'Z' {
+			return true
+		}
+	}
+	return false
+}

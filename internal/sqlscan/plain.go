@@ -3,10 +3,10 @@ package sqlscan
 // Plain returns the call of a text that is one plain call, so that the text and
 // the first column of its one row tell all:
 //
-//	SELECT [schema.]function(arguments) [[AS] alias] [FROM DUAL] [;]
+//	SELECT [pg_catalog.]function(arguments) [[AS] alias] [FROM DUAL] [;]
 //
 // with literals or placeholders for arguments, and nothing that other settings
-// of the server would read otherwise.
+// of the server would read otherwise. A function in another schema is a user's.
 func Plain(d Dialect, sql string) (Call, bool) {
 	lex := newLexer(d, sql, usual(d))
 	p, ok := lex.plain()
@@ -58,14 +58,16 @@ func (l *lexer) selects() (p plainCall, ok bool) {
 	if !l.next().isWord(l.sql, "select") {
 		return p, false
 	}
+	var schema, dot token
 	name := l.next()
 	t := l.next()
-	if name.name(l.sql) != "" && t.isMark(l.sql, '.') {
+	if t.isMark(l.sql, '.') {
+		schema, dot = name, t
 		name = l.next()
 		t = l.next()
 	}
 	p.fn, p.shared = function(l.d, name.name(l.sql))
-	if p.fn == 0 || !t.isMark(l.sql, '(') {
+	if p.fn == 0 || !t.isMark(l.sql, '(') || usersOwn(l.d, l.sql, schema, dot, name) {
 		return p, false
 	}
 	p.args = l.operands()

@@ -238,12 +238,12 @@ func refStatement(d Dialect, toks []refToken) (v Verdict) {
 }
 
 var (
-	refPlainMySQL = regexp.MustCompile("^select ((ident|word) mark:\\. )?(" +
+	refPlainMySQL = regexp.MustCompile("^select (" +
 		"fn:get_lock mark:\\( (mark:- int|int|text|param) mark:, (mark:- int|mark:- number|int|number|text|param) mark:\\) |" +
 		"fn:release_lock mark:\\( (mark:- int|int|text|param) mark:\\) |" +
 		"fn:release_all_locks mark:\\( mark:\\) )" +
 		"(as (ident|word|as|from|dual|select|discard|all|text|string) |(ident|word|dual|select|discard|all|text|string) )?(from dual )?(mark:; )?$")
-	refPlainPostgres = regexp.MustCompile("^select ((ident|word) mark:\\. )?(" +
+	refPlainPostgres = regexp.MustCompile("^select (catalog mark:\\. )?(" +
 		"fn:pg_(try_)?advisory_(un)?lock(_shared)? mark:\\( KEY( mark:, KEY)? mark:\\) |" +
 		"fn:pg_advisory_unlock_all mark:\\( mark:\\) )" +
 		"(as (ident|word|as|from|dual|select|discard|all|cast) |(ident|word|dual|select|discard|all|cast) )?(mark:; )?$")
@@ -266,8 +266,12 @@ func refIsPlain(d Dialect, sql string) bool {
 		isFn = isFn && i+1 < len(toks) && toks[i+1].text == "("
 		lower := strings.ToLower(t.text)
 		switch {
+		case isFn && refQuotedCapitals(t, d):
+			b.WriteString("usersfn")
 		case isFn:
 			b.WriteString("fn:" + refName(t))
+		case refName(t) == "pg_catalog" && !refQuotedCapitals(t, d) && i+1 < len(toks) && toks[i+1].text == ".":
+			b.WriteString("catalog")
 		case t.kind == "word" && refKeyword.MatchString(lower):
 			b.WriteString(lower)
 		case t.kind == "word" && d == Postgres && refCastWord.MatchString(lower):
@@ -319,6 +323,11 @@ func refIsPlain(d Dialect, sql string) bool {
 	return refDiscardAll.MatchString(sentence) || refPlainPostgres.MatchString(refKey.ReplaceAllString(sentence, "KEY"))
 }
 
+// refQuotedCapitals: PostgreSQL does not fold them.
+func refQuotedCapitals(t refToken, d Dialect) bool {
+	return d == Postgres && t.kind == "ident" && strings.ContainsFunc(t.text, func(r rune) bool { return 'A' <= r && r <= 'Z' })
+}
+
 var refVersioned = regexp.MustCompile(`/\*M?!`)
 
 func refUsual(d Dialect) refReading {
@@ -362,6 +371,14 @@ func refHidden(d Dialect, sql string) bool {
 	for i, t := range toks {
 		escaped := kind(i-1) == "uident" || kind(i-3) == "uident" && kind(i-2) == "word" && refName(toks[i-2]) == "uescape" && kind(i-1) == "string"
 		if t.text == "(" && escaped {
+			return true
+		}
+		if t.text != "(" || i == 0 || refFunctions[d][refName(toks[i-1])] == 0 {
+			continue
+		}
+		qualified := i > 1 && toks[i-2].text == "."
+		catalog := d == Postgres && i > 2 && refName(toks[i-3]) == "pg_catalog" && !refQuotedCapitals(toks[i-3], d)
+		if refQuotedCapitals(toks[i-1], d) || qualified && !catalog {
 			return true
 		}
 	}

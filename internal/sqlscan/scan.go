@@ -69,12 +69,18 @@ func (s *statement) hides(d Dialect, sql string, t token) (v Verdict) {
 }
 
 // Hidden tells whether sql may take session locks by other calls than those that
-// Calls yields: in a procedure, or as code only in another reading.
+// Calls yields: in a procedure, in a user's function that is called as a lock
+// function is, or as code only in another reading.
 func Hidden(d Dialect, sql string) bool {
 	lex := newLexer(d, sql, usual(d))
 	var s statement
+	var before [3]token // t
 	for {
 		t := lex.next()
+		if fn, _ := function(d, before[2].name(sql)); fn != 0 && t.isMark(sql, '(') && usersOwn(d, sql, before[0], before[1], before[2]) {
+			return true
+		}
+		before = [3]token{before[1], before[2], t}
 		if d == MySQL && !s.begun && t.isWord(sql, "do") { // it evaluates expressions, as SELECT does
 			s.begun, s.opening, s.last = true, query, t
 			continue
