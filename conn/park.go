@@ -102,7 +102,7 @@ func (p *parking) takeFor(me int64, locks []string, releases bool) *parkedSessio
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var mine, others []*parkedSession
-	owners := make(map[*parkedSession]int64)
+	ledgers := make(map[*parkedSession]rawLedger) // to be read without mu
 	for _, s := range slices.Backward(p.sessions) {
 		switch named := s.ledger.may(locks); {
 		case s.ledger.owner == me && named:
@@ -111,13 +111,13 @@ func (p *parking) takeFor(me int64, locks []string, releases bool) *parkedSessio
 			mine = append(mine, s)
 		case named && releases:
 			others = append(others, s)
-			owners[s] = s.ledger.owner
+			ledgers[s] = s.ledger
 		}
 	}
 	if len(others) > 0 {
 		p.mu.Unlock() // the census may take its time
 		others = slices.DeleteFunc(others, func(s *parkedSession) bool {
-			return owners[s] != nobody && p.census.lives(owners[s])
+			return ledgers[s].owner != nobody && p.census.lives(ledgers[s].owner, ledgers[s].parked)
 		})
 		p.mu.Lock()
 	}

@@ -3,6 +3,7 @@ package lockctx_test
 import (
 	"database/sql"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,5 +44,26 @@ func TestAnOrphansLockIsReleasedAsFastAsOneAsks(t *testing.T) {
 		}
 		require.True(t, out.try(key))
 		require.Empty(t, heldRaw(t, db))
+	})
+}
+
+func TestAnOrphansLockIsReleasedThoughGoroutinesHaveJustBeenCountedForAnothers(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
+		first, next := rawSQLFor(t, s, key), rawSQLFor(t, s, key+"-next")
+		for _, text := range []string{next.take, first.take} {
+			joined(func() { require.True(t, yes(t, db, text)) })
+		}
+		end := make(chan struct{})
+		var many sync.WaitGroup
+		defer many.Wait()
+		defer close(end)
+		for range 10_000 { // so many take long to count, and so it is not done again soon
+			many.Go(func() { <-end })
+		}
+		require.Eventually(t, func() bool { return yes(t, db, first.release) }, promptly, 1)
+		require.True(t, yes(t, db, next.release))
+		require.True(t, out.try(key))
+		require.True(t, out.try(key+"-next"))
 	})
 }
