@@ -27,7 +27,8 @@ type Request struct {
 	shared bool          // others may come with the same owner
 
 	outcome *outcome
-	waited  *bool // becomes true when the call waits; nil if nobody asks
+	waiter  *waiter // whose outcome it is; nil for a lease
+	waited  *bool   // becomes true when the call waits; nil if nobody asks
 }
 
 const (
@@ -55,7 +56,10 @@ func (k *Keeper) Acquire(ctx context.Context, req Request) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.outcome = k.newOutcome(req)
+	w := waiters.Get().(*waiter)
+	w.shared, w.parent, w.begin = req.Shared, ctx, req.begin
+	w.opens(k, req)
+	req.outcome, req.waiter = &w.outcome, w
 	if err := ctx.Err(); err != nil {
 		err = fault(req.Key, "the context ended before the lock was asked for", err)
 		req.outcome.end(nil, err)
@@ -66,6 +70,7 @@ func (k *Keeper) Acquire(ctx context.Context, req Request) (*Lock, error) {
 		err = k.acquireMore(l, req)
 	}
 	req.outcome.end(l, err)
+	w.recycle()
 	if err != nil {
 		return nil, err
 	}
@@ -91,9 +96,9 @@ func (k *Keeper) acquire(ctx context.Context, req Request, name dialect.Name) (*
 
 // acquireInRoom acquires what no lock around it has.
 func (k *Keeper) acquireInRoom(ctx context.Context, req Request, name dialect.Name) (*Lock, error) {
-	w := &waiter{shared: req.Shared, key: req.Key, parent: ctx, since: time.Now(), begin: req.begin, outcome: req.outcome}
+	w := req.waiter
 	w.until, _ = ctx.Deadline()
-	if over := w.since.Add(req.Timeout); req.Timeout > 0 && (w.until.IsZero() || over.Before(w.until)) {
+	if over := w.start.Add(req.Timeout); req.Timeout > 0 && (w.until.IsZero() || over.Before(w.until)) {
 		w.until = over
 	}
 
@@ -103,13 +108,12 @@ func (k *Keeper) acquireInRoom(ctx context.Context, req Request, name dialect.Na
 		return nil, fault(req.Key, "", ErrClosed)
 	}
 	r := k.roomFor(name)
-	if r.busy || r.holder != nil || r.queue.Len() > 0 {
+	if r.busy || r.holder != nil || r.first != nil {
 		if req.Try {
 			k.mu.Unlock()
 			return nil, k.explain(ctx, r, w, errTimeout)
 		}
-		w.ready = make(chan answer, 1)
-		w.place = r.queue.PushBack(w)
+		r.pushBack(w)
 		k.mu.Unlock()
 		return k.await(ctx, r, w, req.Timeout)
 	}
@@ -170,7 +174,8 @@ func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (
 		})
 		return nil, k.explain(ctx, r, w, ctx.Err())
 	case granted:
-		l, err := k.install(r, w, s, tenure{since: time.Now()})
+		now := time.Now()
+		l, err := k.install(r, w, s, tenure{since: now}, now)
 		if err == nil {
 			return l, nil
 		}
@@ -183,14 +188,13 @@ func (k *Keeper) attempt(ctx context.Context, r *room, w *waiter, req Request) (
 		k.lookWhile(ctx, r, s)
 		return nil, k.explain(ctx, r, w, errTimeout)
 	}
-	w.ready = make(chan answer, 1)
 	k.mu.Lock()
 	if k.closing {
 		k.mu.Unlock()
 		k.giveUp(r, s)
 		return nil, fault(w.key, "", ErrClosed)
 	}
-	w.place = r.queue.PushFront(w) // it came before those who queued meanwhile
+	r.pushFront(w) // it came before those who queued meanwhile
 	k.mu.Unlock()
 	k.spawn(func() { k.contend(r, s) })
 	return k.await(ctx, r, w, req.Timeout)
@@ -303,11 +307,11 @@ func (k *Keeper) answerBound() time.Duration { return max(cleanupBound, slice+k.
 
 // install makes the lock of a grant and gives it the room. The caller holds
 // neither mu nor io.
-func (k *Keeper) install(r *room, w *waiter, s *session, t tenure) (*Lock, error) {
-	l := &Lock{keeper: k, key: w.key, name: r.name, sess: s, since: time.Now(), tenure: t}
+func (k *Keeper) install(r *room, w *waiter, s *session, t tenure, since time.Time) (*Lock, error) {
+	l := &Lock{keeper: k, key: w.key, name: r.name, room: r, sess: s, since: since, tenure: t}
 	l.shared = w.shared
 	l.xact = s.begun != nil && s.begun.xact
-	l.ctx = newLockCtx(w.parent, l)
+	l.opens(w.parent)
 	k.locksHeld.Add(1)
 	k.mu.Lock()
 	if k.closing {

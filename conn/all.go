@@ -84,7 +84,7 @@ func (k *Keeper) acquireMore(first *Lock, req Request) error {
 		var err error
 		if n.held {
 			l := &Lock{keeper: k, key: n.key, name: n.name, sess: first.sess, outer: first, part: true}
-			l.ctx = newLockCtx(first.ctx, l)
+			l.opens(&first.ctx)
 			err = l.enterNest()
 		} else {
 			rest := Request{Key: n.key, part: true, Try: req.Try, outcome: req.outcome}
@@ -92,7 +92,7 @@ func (k *Keeper) acquireMore(first *Lock, req Request) error {
 				rest.Timeout = req.Timeout - time.Since(req.outcome.start)
 				rest.Try = rest.Timeout <= 0
 			}
-			_, err = k.nest(first.ctx, first, rest, n.name)
+			_, err = k.nest(&first.ctx, first, rest, n.name)
 		}
 		if err != nil {
 			// A slice at the server may be under way on the session, which

@@ -19,7 +19,7 @@ import (
 func (k *Keeper) contend(r *room, s *session) {
 	for deaths := 0; ; {
 		k.mu.Lock()
-		done := r.queue.Len() == 0 || k.closing
+		done := r.first == nil || k.closing
 		k.mu.Unlock()
 		if done {
 			k.giveUp(r, s)
@@ -74,11 +74,10 @@ func (k *Keeper) contend(r *room, s *session) {
 func (k *Keeper) impatient(r *room) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	front := r.queue.Front()
-	if r.seen != "" || front == nil {
+	w := r.first
+	if r.seen != "" || w == nil {
 		return false
 	}
-	w := front.Value.(*waiter)
 	return !w.until.IsZero() && time.Until(w.until) < slice
 }
 
@@ -89,7 +88,7 @@ func (k *Keeper) deliver(r *room, s *session) {
 	k.mu.Lock()
 	w := r.next()
 	if w != nil && xact && (w.begin == nil || *w.begin != s.begun.opts) {
-		w.place = r.queue.PushFront(w) // the transaction is not as he wants it
+		r.pushFront(w) // the transaction is not as he wants it
 		w = nil
 	}
 	k.mu.Unlock()
@@ -111,15 +110,16 @@ func (k *Keeper) deliver(r *room, s *session) {
 		k.giveUp(r, s)
 		return
 	}
-	k.admit(r, w, s, tenure{since: time.Now()})
+	now := time.Now()
+	k.admit(r, w, s, tenure{since: now}, now)
 }
 
 // admit makes the lock of a waiter and answers him. If the session ended in
 // that moment, and the lock with it, he goes on waiting.
-func (k *Keeper) admit(r *room, w *waiter, s *session, t tenure) {
-	l, err := k.install(r, w, s, t)
+func (k *Keeper) admit(r *room, w *waiter, s *session, t tenure, since time.Time) {
+	l, err := k.install(r, w, s, t, since)
 	if err == nil || !errors.Is(err, errPeerClosed) || !k.requeue(r, w) {
-		w.ready <- answer{lock: l, err: err}
+		w.give(answer{lock: l, err: err})
 	}
 	if err != nil {
 		k.giveUp(r, nil)
@@ -130,7 +130,7 @@ func (k *Keeper) admit(r *room, w *waiter, s *session, t tenure) {
 // queue's, if there is one. s, if not nil, is free.
 func (k *Keeper) giveUp(r *room, s *session) {
 	k.mu.Lock()
-	if r.queue.Len() > 0 && !k.closing {
+	if r.first != nil && !k.closing {
 		k.mu.Unlock()
 		k.spawn(func() { k.contend(r, s) })
 		return
@@ -150,13 +150,13 @@ func (k *Keeper) failOne(r *room, err error) {
 	w := r.next()
 	k.mu.Unlock()
 	if w != nil {
-		w.ready <- answer{err: k.explain(w.parent, r, w, err)}
+		w.give(answer{err: k.explain(w.parent, r, w, err)})
 	}
 }
 
 func (k *Keeper) failAll(r *room, err error) {
 	k.mu.Lock()
-	n := r.queue.Len()
+	n := r.waiting
 	k.mu.Unlock()
 	for range n {
 		k.failOne(r, err)
@@ -165,17 +165,21 @@ func (k *Keeper) failAll(r *room, err error) {
 
 // await waits for the room's answer, at no connection.
 func (k *Keeper) await(ctx context.Context, r *room, w *waiter, timeout time.Duration) (*Lock, error) {
-	w.outcome.waits()
+	w.waits()
+	if timeout <= 0 && ctx.Done() == nil {
+		<-w.ready
+		return w.answer.lock, w.answer.err
+	}
 	var over <-chan time.Time
 	if timeout > 0 {
-		timer := time.NewTimer(time.Until(w.since.Add(timeout)))
+		timer := time.NewTimer(time.Until(w.start.Add(timeout)))
 		defer timer.Stop()
 		over = timer.C
 	}
 	var why error
 	select {
-	case a := <-w.ready:
-		return a.lock, a.err
+	case <-w.ready:
+		return w.answer.lock, w.answer.err
 	case <-ctx.Done():
 		why = ctx.Err()
 	case <-over:
@@ -184,17 +188,18 @@ func (k *Keeper) await(ctx context.Context, r *room, w *waiter, timeout time.Dur
 	if k.leaveQueue(r, w) {
 		return nil, k.explain(ctx, r, w, why)
 	}
-	a := <-w.ready // it came at the same moment
-	if a.lock == nil || ctx.Err() == nil {
-		return a.lock, a.err
+	<-w.ready // it came at the same moment
+	l, err := w.answer.lock, w.answer.err
+	if l == nil || ctx.Err() == nil {
+		return l, err
 	}
-	k.spawn(func() { _ = a.lock.Close() })
+	k.spawn(func() { _ = l.Close() })
 	return nil, k.explain(ctx, r, w, why)
 }
 
 // explain makes the error of a wait that brought no lock.
 func (k *Keeper) explain(ctx context.Context, r *room, w *waiter, err error) error {
-	waited := time.Since(w.since).Round(time.Millisecond)
+	waited := time.Since(w.start).Round(time.Millisecond)
 	var out error
 	switch class := k.dialect.Classify(err); {
 	case ctx.Err() != nil:

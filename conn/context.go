@@ -32,18 +32,21 @@ type lockCtx struct {
 }
 
 // endErr is the error of a context that ended with its lock: it is
-// context.Canceled to code that knows nothing of locks.
-type endErr struct{ error }
+// context.Canceled to code that knows nothing of locks. It is a pointer in the
+// shape of a struct, which costs nothing.
+type endErr struct{ of *Error }
 
+func (e endErr) Error() string        { return e.of.Error() }
 func (e endErr) Is(target error) bool { return target == context.Canceled }
-func (e endErr) Unwrap() error        { return e.error }
+func (e endErr) Unwrap() error        { return e.of }
 
-func newLockCtx(parent context.Context, l *Lock) *lockCtx {
-	c := &lockCtx{lock: l, parent: parent}
+// opens begins the lock's context, which is part of the lock.
+func (l *Lock) opens(parent context.Context) {
+	c := &l.ctx
+	c.lock, c.parent = l, parent
 	if parent.Done() != nil {
 		c.unparent = context.AfterFunc(parent, func() { c.end(parent.Err(), context.Cause(parent)) })
 	}
-	return c
 }
 
 // endWith ends the context because of the lock.
@@ -51,7 +54,11 @@ func (c *lockCtx) endWith(err error) {
 	if c.unparent != nil {
 		c.unparent()
 	}
-	var wrapped error = endErr{err}
+	of, ok := err.(*Error)
+	if !ok {
+		of = fault("", "", err)
+	}
+	wrapped := endErr{of}
 	c.end(wrapped, wrapped)
 }
 

@@ -15,12 +15,17 @@ import (
 
 func newTestLock(k *Keeper) *Lock { return &Lock{keeper: k, key: "key"} }
 
+func contextOf(l *Lock, parent context.Context) *lockCtx {
+	l.opens(parent)
+	return &l.ctx
+}
+
 type testKey struct{}
 
 func TestTheLocksContextEndsWithTheLockForItselfAndAllDerivedFromIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parent := context.WithValue(t.Context(), testKey{}, "value")
-		c := newLockCtx(parent, newTestLock(&Keeper{}))
+		c := contextOf(newTestLock(&Keeper{}), parent)
 		timeout, cancel := context.WithTimeout(c, time.Hour)
 		defer cancel()
 		cause, cancelCause := context.WithCancelCause(context.WithValue(timeout, testKey{}, "inner"))
@@ -55,7 +60,7 @@ func TestTheLocksContextEndsWithItsParent(t *testing.T) {
 		why := errors.New("why")
 		deadline, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		defer cancel()
-		c := newLockCtx(deadline, newTestLock(&Keeper{}))
+		c := contextOf(newTestLock(&Keeper{}), deadline)
 		want, _ := deadline.Deadline()
 		got, ok := c.Deadline()
 		require.True(t, ok)
@@ -76,7 +81,7 @@ func TestTheLocksContextEndsWithItsParent(t *testing.T) {
 func TestTheLocksContextUnderOneThatHasEndedHasEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c := newLockCtx(ctx, newTestLock(&Keeper{}))
+	c := contextOf(newTestLock(&Keeper{}), ctx)
 	require.Equal(t, context.Canceled, c.Err())
 	<-c.Done()
 	require.Equal(t, context.Canceled, context.Cause(c))
@@ -84,7 +89,7 @@ func TestTheLocksContextUnderOneThatHasEndedHasEnded(t *testing.T) {
 
 func TestAnAfterFuncRunsOnceUnlessItIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newLockCtx(t.Context(), newTestLock(&Keeper{}))
+		c := contextOf(newTestLock(&Keeper{}), t.Context())
 		ran := 0
 		stop := c.AfterFunc(func() { ran += 100 })
 		require.True(t, stop())
@@ -104,9 +109,9 @@ func TestAnAfterFuncRunsOnceUnlessItIsStopped(t *testing.T) {
 func TestAContextTellsTheInnermostLockOfEachKeeper(t *testing.T) {
 	k1, k2 := &Keeper{}, &Keeper{}
 	outer, inner, other := newTestLock(k1), newTestLock(k1), newTestLock(k2)
-	ctx1 := newLockCtx(t.Context(), outer)
-	ctx2 := newLockCtx(ctx1, other)
-	ctx3 := newLockCtx(ctx2, inner)
+	ctx1 := contextOf(outer, t.Context())
+	ctx2 := contextOf(other, ctx1)
+	ctx3 := contextOf(inner, ctx2)
 	for _, x := range []struct {
 		ctx      context.Context
 		any      *Lock
@@ -125,7 +130,7 @@ func TestAContextTellsTheInnermostLockOfEachKeeper(t *testing.T) {
 func TestALocksContextThatIsEndedFromAllSidesEndsOnce(t *testing.T) {
 	for range 500 {
 		parent, cancel := context.WithCancelCause(t.Context())
-		c := newLockCtx(parent, newTestLock(&Keeper{}))
+		c := contextOf(newTestLock(&Keeper{}), parent)
 		var wg sync.WaitGroup
 		ends := []func(){
 			func() { cancel(errors.New("the parent's cause")) },

@@ -24,7 +24,6 @@ type Error struct {
 	Key  string // the key as the caller gave it, "" if no key is involved
 	What string // what was observed and what to do
 	is   []error
-	few  [2]error // under is, where that is short: an Error is one allocation
 }
 
 // fault makes an Error that is each of the errors given (errors.Is, errors.As).
@@ -33,8 +32,7 @@ type Error struct {
 // database/sql would take the Error for it and run the statement again
 // elsewhere.
 func fault(key, what string, is ...error) *Error {
-	e := &Error{Key: key, What: what}
-	e.is = e.few[:0]
+	e := &Error{Key: key, What: what, is: make([]error, 0, len(is))}
 	for _, err := range is {
 		if errors.Is(err, driver.ErrBadConn) {
 			err = errors.New(err.Error())
@@ -45,6 +43,15 @@ func fault(key, what string, is ...error) *Error {
 	}
 	return e
 }
+
+// released is fault(l.key, "", ErrReleased), made where it costs nothing: every
+// Close needs it. It is called once.
+func (l *Lock) released() *Error {
+	l.gone = Error{Key: l.key, is: justReleased}
+	return &l.gone
+}
+
+var justReleased = []error{ErrReleased}
 
 // Error says what went wrong with which key, and what to do. No password is in it.
 func (e *Error) Error() string {

@@ -1,8 +1,8 @@
 package conn
 
 import (
-	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,8 +18,8 @@ type gate struct {
 	inside   string     // what is inside, "" when free
 	since    time.Time
 	occupied bool
-	queue    list.List // of *gateWaiter
-	err      error     // not nil once closed
+	queue    []*gateWaiter
+	err      error // not nil once closed
 }
 
 type gateWaiter struct {
@@ -41,7 +41,7 @@ func (g *gate) enter(ctx context.Context, what string, patience time.Duration) (
 		return "", nil
 	}
 	w := &gateWaiter{what: what, granted: make(chan error, 1)}
-	place := g.queue.PushBack(w)
+	g.queue = append(g.queue, w)
 	g.mu.Unlock()
 
 	timer := time.NewTimer(patience)
@@ -51,10 +51,10 @@ func (g *gate) enter(ctx context.Context, what string, patience time.Duration) (
 		case err := <-w.granted:
 			return "", err
 		case <-ctx.Done():
-			return "", g.withdraw(place, w, ctx.Err())
+			return "", g.withdraw(w, ctx.Err())
 		case <-timer.C:
 			if occupant := g.occupant(); occupant != "" {
-				return occupant, g.withdraw(place, w, ErrBusy)
+				return occupant, g.withdraw(w, ErrBusy)
 			}
 			timer.Reset(max(patience, 10*time.Millisecond))
 		}
@@ -62,7 +62,7 @@ func (g *gate) enter(ctx context.Context, what string, patience time.Duration) (
 }
 
 // withdraw leaves the queue; if the turn came meanwhile it is passed on.
-func (g *gate) withdraw(place *list.Element, w *gateWaiter, err error) error {
+func (g *gate) withdraw(w *gateWaiter, err error) error {
 	g.mu.Lock()
 	select {
 	case granted := <-w.granted:
@@ -71,7 +71,7 @@ func (g *gate) withdraw(place *list.Element, w *gateWaiter, err error) error {
 			g.leave()
 		}
 	default:
-		g.queue.Remove(place)
+		g.queue = slices.DeleteFunc(g.queue, func(have *gateWaiter) bool { return have == w })
 		g.mu.Unlock()
 	}
 	return err
@@ -98,8 +98,9 @@ func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.inside, g.occupied = "", false
-	if front := g.queue.Front(); front != nil && g.err == nil {
-		w := g.queue.Remove(front).(*gateWaiter)
+	if len(g.queue) > 0 && g.err == nil {
+		w := g.queue[0]
+		g.queue = slices.Delete(g.queue, 0, 1)
 		g.inside, g.since = w.what, time.Now()
 		w.granted <- nil
 	}
@@ -113,8 +114,8 @@ func (g *gate) close(err error) {
 		return
 	}
 	g.err = err
-	for e := g.queue.Front(); e != nil; e = e.Next() {
-		e.Value.(*gateWaiter).granted <- err
+	for _, w := range g.queue {
+		w.granted <- err
 	}
-	g.queue.Init()
+	g.queue = nil
 }

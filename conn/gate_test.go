@@ -101,7 +101,7 @@ func TestATurnThatComesAsItsWaiterGivesUpIsNotLost(t *testing.T) {
 			require.Eventually(t, func() bool {
 				g.mu.Lock()
 				defer g.mu.Unlock()
-				return g.queue.Len() == place
+				return len(g.queue) == place
 			}, 5*time.Second, 10*time.Microsecond)
 		}
 		wait(ctx, gaveUp, 1)

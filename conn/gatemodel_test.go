@@ -162,7 +162,7 @@ func gateAgainstModel(t *testing.T, random *rand.Rand) {
 			inside <- now
 		}
 		g.mu.Lock()
-		waiting := g.queue.Len()
+		waiting := len(g.queue)
 		g.mu.Unlock()
 		require.Equal(t, len(m.queue), waiting, "step %d", id)
 	}

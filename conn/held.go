@@ -62,9 +62,9 @@ func (k *Keeper) Held() []HeldLock {
 		s.mu.Unlock()
 	}
 	for name, r := range k.rooms {
-		if first := r.queue.Front(); first != nil {
-			h := awaited(found, name, first.Value.(*waiter).key)
-			h.Waiters += r.queue.Len()
+		if r.first != nil {
+			h := awaited(found, name, r.first.key)
+			h.Waiters += r.waiting
 			if h.Since.IsZero() {
 				h.HeldBy = r.seen
 			}

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // InTx acquires the lock, begins a transaction under it, runs fn, commits and
@@ -119,7 +120,7 @@ func (s *session) dropBegun() {
 // that its release may travel with it.
 func (l *Lock) setLast() {
 	s := l.sess
-	if l.isLease || l.outer != nil || s.io.lock(l.ctx) != nil {
+	if l.isLease || l.outer != nil || s.io.lock(&l.ctx) != nil {
 		return
 	}
 	if s.tx != nil && s.tx.lock == l {
@@ -161,5 +162,5 @@ func (k *Keeper) mayRelease(l *Lock) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.rooms[l.name]
-	return r == nil || r.queue.Len() == 0 || l.tenure.over()
+	return r == nil || r.first == nil || l.tenure.over(time.Now())
 }

@@ -57,7 +57,8 @@ func (k *Keeper) acquireLeases(ctx context.Context, keys []string, req Request) 
 	for _, r := range rows[1:] {
 		req.more = append(req.more, nestedKey{key: r.key})
 	}
-	req.outcome = k.newOutcome(req)
+	req.outcome = new(outcome)
+	req.outcome.opens(k, req)
 	l, err := k.leaseAll(ctx, rows, req)
 	req.outcome.end(l, err)
 	if err != nil {
@@ -85,7 +86,7 @@ func (k *Keeper) leaseAll(ctx context.Context, rows []leaseRow, req Request) (*L
 		l.keys = req.outcome.keys
 	}
 	l.around, _ = ctx.Value(leaseOf{k}).(*Lock)
-	l.ctx = newLockCtx(ctx, l)
+	l.opens(ctx)
 	until := time.Time{}
 	if req.Timeout > 0 {
 		until = req.outcome.start.Add(req.Timeout)
@@ -125,7 +126,7 @@ func (l *Lock) takeLease(m *lease.Manager, r leaseRow, req Request, until time.T
 	}
 	k := l.keeper
 	k.everLeased.Store(true)
-	wait, cancel := context.WithCancel(l.ctx)
+	wait, cancel := context.WithCancel(&l.ctx)
 	defer cancel()
 	defer context.AfterFunc(k.ctx, cancel)()
 	bounded := wait
@@ -192,7 +193,7 @@ func (l *Lock) installLease() error {
 // explainLease makes the error of a wait that brought no lease.
 func (l *Lock) explainLease(r leaseRow, req Request, wait context.Context, err error) error {
 	waited := time.Since(req.outcome.start).Round(time.Millisecond)
-	switch ended := endedBy(l.ctx); {
+	switch ended := endedBy(&l.ctx); {
 	case ended != nil:
 		return fault(r.key, fmt.Sprintf("gave up after %v on the lease %s, %s", waited, r.row, whoLeases(err)), ended)
 	case l.keeper.ctx.Err() != nil, errors.Is(err, lease.ErrClosed):

@@ -54,7 +54,7 @@ func (l *Lock) awaitWork(until time.Time) (stuck int) {
 // so that nobody waits for the answer of a silent network who has lost his lease.
 func (f *fence) patience() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	stop := context.AfterFunc(f.locks[0].ctx, func() {
+	stop := context.AfterFunc(&f.locks[0].ctx, func() {
 		t := time.NewTimer(time.Until(f.keeper.workUntil()))
 		defer t.Stop()
 		select {

@@ -19,8 +19,9 @@ type Lock struct {
 	key    string
 	keys   []string // of AcquireAll; set before it returns
 	name   dialect.Name
+	room   *room    // nil if it was not acquired in one
 	sess   *session // never changes; whether it is still ours, state tells; nil for a lease
-	ctx    *lockCtx
+	ctx    lockCtx
 	since  time.Time
 	tenure tenure
 	xact   bool // the lock is a transaction's own and ends with it
@@ -38,7 +39,8 @@ type Lock struct {
 	part    bool // of the lock of AcquireAll, its outer: no caller has it
 
 	isLease    bool
-	*leasePart // nil of a session lock
+	shutDown   bool // release has returned
+	*leasePart      // nil of a session lock
 
 	// gate lets one statement at a time onto the session; a transaction has
 	// a gate of its own inside.
@@ -46,14 +48,15 @@ type Lock struct {
 
 	once     sync.Once // close
 	closeErr error
+	gone     Error // see released
 
 	mu    sync.Mutex // guards what follows; no I/O and no callback under it
 	state lockState
-	err   error // not nil unless held
-	tx    *lockTx
 	early bool    // closing began with the last COMMIT, not with Close
-	note  error   // see remark
 	told  telling // what observers know of it
+	err   error   // not nil unless held
+	tx    *lockTx
+	note  error   // see remark
 	ended []*Lock // nested ones that ended with it, of which observers do not know it
 }
 
@@ -72,14 +75,18 @@ const (
 	stateLost
 )
 
-// to makes a transition and tells whether it was legal.
+// to makes a transition and tells whether it was legal. A nil err leaves the one
+// that there is.
 func (l *Lock) to(next lockState, err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.state == stateHeld && (next == stateClosing || next == stateLost),
 		l.state == stateClosing && (next == stateReleased || next == stateLost):
-		l.state, l.err = next, err
+		l.state = next
+		if err != nil {
+			l.err = err
+		}
 		return true
 	}
 	return false
@@ -127,7 +134,7 @@ func (l *Lock) Keys() []string {
 // the lock is lost (its Err and cause then match ErrLost) and when it is closed
 // (ErrReleased); Err matches context.Canceled in the last two cases. The end of ctx
 // does not release the lock: Close does.
-func (l *Lock) Context() context.Context { return l.ctx }
+func (l *Lock) Context() context.Context { return &l.ctx }
 
 // Token returns the fencing token of a lease: it is greater than that of anyone
 // who had the lease before. Whoever writes to something else than the lease's own
@@ -222,9 +229,12 @@ func (l *Lock) Close() error { return l.shut(ErrReleased) }
 
 func (l *Lock) shut(reason error) error {
 	l.once.Do(func() {
-		l.closeErr = fault(l.key, "", ErrLost, errUnwound) // unless it returns
 		l.closeErr = l.release(reason)
+		l.shutDown = true
 	})
+	if !l.shutDown {
+		return fault(l.key, "", ErrLost, errUnwound)
+	}
 	return l.closeErr
 }
 
@@ -247,8 +257,8 @@ func (l *Lock) within(other *Lock) bool {
 }
 
 func (l *Lock) release(reason error) error {
-	gone := fault(l.key, "", reason)
-	if errors.Is(reason, ErrClosed) {
+	gone, dbClosed := l.released(), errors.Is(reason, ErrClosed)
+	if dbClosed {
 		gone = fault(l.key, "", ErrReleased, ErrClosed)
 	}
 	if l.isLease {
@@ -270,18 +280,22 @@ func (l *Lock) release(reason error) error {
 	}
 	returned := false
 	defer s.unwind(&returned)
-	stop := s.bound(cleanupBound)
 	var note error
-	switch {
-	case s.endWork(l, gone):
-		note = openTxAtClose(l.key)
-	case errors.Is(reason, ErrClosed):
+	if dbClosed {
 		note = ErrClosed
 	}
-	l.remark(note)
-	l.endNested(gone) // whose contexts end with l's: they must not do so unsaid
+	if !s.tidy() {
+		stop := s.bound(cleanupBound)
+		if s.endWork(l, gone) {
+			note = openTxAtClose(l.key)
+		}
+		l.endNested(gone) // whose contexts end with l's: they must not do so unsaid
+		stop()
+	}
+	if note != nil {
+		l.remark(note)
+	}
 	l.ctx.endWith(gone)
-	stop()
 	returned = true
 	if s.dead() {
 		s.io.unlock()

@@ -62,7 +62,7 @@ func (k *Keeper) reenterShared(ctx context.Context, req Request, outer *Lock) (*
 		return nil, err
 	}
 	l := &Lock{keeper: k, key: req.Key, name: outer.name, sess: outer.sess, since: time.Now(), shared: true, reentry: true, aroundShared: outer}
-	l.ctx = newLockCtx(ctx, l)
+	l.opens(ctx)
 	return l, nil
 }
 
@@ -86,7 +86,8 @@ func (k *Keeper) attemptShared(ctx context.Context, r *room, w *waiter, req Requ
 		case !here:
 			return nil, k.explain(ctx, r, w, cmp.Or(ctx.Err(), t.err, errTimeout))
 		case t.granted:
-			l, err := k.install(r, w, s, tenure{since: time.Now()})
+			now := time.Now()
+			l, err := k.install(r, w, s, tenure{since: now}, now)
 			k.leaveShared(s)
 			switch {
 			case err == nil:
@@ -113,14 +114,13 @@ func (k *Keeper) attemptShared(ctx context.Context, r *room, w *waiter, req Requ
 // queueShared leaves the wait for a lock that was refused to a goroutine of the
 // keeper's, on a session of its own.
 func (k *Keeper) queueShared(ctx context.Context, r *room, w *waiter, req Request) (*Lock, error) {
-	w.ready = make(chan answer, 1)
 	k.mu.Lock()
 	if k.closing {
 		k.mu.Unlock()
 		k.giveUp(r, nil)
 		return nil, fault(w.key, "", ErrClosed)
 	}
-	w.place = r.queue.PushFront(w)
+	r.pushFront(w)
 	k.mu.Unlock()
 	k.spawn(func() { k.contend(r, nil) })
 	return k.await(ctx, r, w, req.Timeout)
@@ -254,12 +254,12 @@ func (l *Lock) closeShared(gone, reason error) error {
 	}
 	delete(k.locks, l)
 	k.multiplexing.held--
-	r := k.rooms[l.name]
+	r := l.room
 	r.holder, r.busy = nil, true
-	t := l.tenure
+	t, now := l.tenure, time.Now()
 	t.turns++
 	var w *waiter
-	if front := r.queue.Front(); front != nil && front.Value.(*waiter).shared && !t.over() && !k.closing {
+	if r.first != nil && r.first.shared && !t.over(now) && !k.closing {
 		w = r.next()
 	}
 	s.entered++ // it stays shared until the end of this
@@ -271,7 +271,7 @@ func (l *Lock) closeShared(gone, reason error) error {
 		l.to(stateReleased, gone)
 		l.tellEnd()
 		k.handedOn(l)
-		k.admit(r, w, s, t)
+		k.admit(r, w, s, t, now)
 		return note
 	}
 	released, dead, err := k.ask(context.Background(), s, func(ctx context.Context) (bool, error) {

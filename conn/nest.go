@@ -20,7 +20,7 @@ import (
 // nest acquires a lock under the context of outer.
 func (k *Keeper) nest(ctx context.Context, outer *Lock, req Request, name dialect.Name) (*Lock, error) {
 	l := &Lock{keeper: k, key: req.Key, name: name, sess: outer.sess, outer: outer, part: req.part}
-	l.ctx = newLockCtx(ctx, l)
+	l.opens(ctx)
 	reentry, err := l.reenter()
 	switch {
 	case err != nil || reentry:

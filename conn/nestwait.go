@@ -26,7 +26,7 @@ func (k *Keeper) nestAt(ctx context.Context, l *Lock, req Request) error {
 		first, cancel = context.WithTimeout(ctx, req.Timeout)
 		defer cancel()
 	}
-	w := &waiter{key: l.key, parent: ctx, since: time.Now()}
+	w := &waiter{outcome: outcome{key: l.key, start: time.Now()}, parent: ctx}
 	r := &room{name: l.name} // nobody's but this wait's
 	explain := func(err error) error {
 		if beside := l.beside(); beside != "" {

@@ -27,7 +27,8 @@ func tellLife(o *outcome, l *Lock) {
 
 func TestEventsThatNobodyHearsAllocateNothing(t *testing.T) {
 	k := quietKeeper()
-	o, l := k.newOutcome(Request{Key: "k"}), &Lock{keeper: k, key: "k", sess: &session{}}
+	o, l := new(outcome), &Lock{keeper: k, key: "k", sess: &session{}}
+	o.opens(k, Request{Key: "k"})
 	require.Zero(t, testing.AllocsPerRun(100, func() { tellLife(o, l) }))
 	require.EqualValues(t, 101, k.Stats().Released)
 	require.EqualValues(t, 101, k.Stats().Acquired)
@@ -36,7 +37,8 @@ func TestEventsThatNobodyHearsAllocateNothing(t *testing.T) {
 
 func BenchmarkEventsThatNobodyHears(b *testing.B) {
 	k := quietKeeper()
-	o, l := k.newOutcome(Request{Key: "k"}), &Lock{keeper: k, key: "k", sess: &session{}}
+	o, l := new(outcome), &Lock{keeper: k, key: "k", sess: &session{}}
+	o.opens(k, Request{Key: "k"})
 	b.ReportAllocs()
 	for b.Loop() {
 		tellLife(o, l)

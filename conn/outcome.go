@@ -17,15 +17,15 @@ type outcome struct {
 	told   *bool // the request's waited
 }
 
-func (k *Keeper) newOutcome(req Request) *outcome {
-	o := &outcome{keeper: k, key: req.Key, start: time.Now(), told: req.waited}
+// opens begins the outcome of a call.
+func (o *outcome) opens(k *Keeper, req Request) {
+	*o = outcome{keeper: k, key: req.Key, start: time.Now(), told: req.waited}
 	if len(req.more) > 0 {
 		o.keys = append(o.keys, req.Key)
 		for _, n := range req.more {
 			o.keys = append(o.keys, n.key)
 		}
 	}
-	return o
 }
 
 // waits says that the call begins to wait: the first time counts.
@@ -47,7 +47,7 @@ func (o *outcome) end(l *Lock, err error) {
 	c := &o.keeper.count
 	if o.waited {
 		c.waiting.Add(-1)
-		c.waitTime.Add(int64(time.Since(o.start)))
+		c.waitTime.Add(int64(waited(o.start, l)))
 	}
 	if err != nil {
 		c.refused.Add(1)
@@ -57,6 +57,15 @@ func (o *outcome) end(l *Lock, err error) {
 	c.acquired.Add(1)
 	o.tell(Event{Kind: EventAcquired, Session: l.sessionID()})
 	l.known()
+}
+
+// waited is how long a call has waited, which brought that lock, or none. Where the
+// grant was its end, the clock has been read then.
+func waited(start time.Time, l *Lock) time.Duration {
+	if l != nil && !l.isLease && l.keys == nil {
+		return l.since.Sub(start)
+	}
+	return time.Since(start)
 }
 
 func (o *outcome) tell(e Event) {
@@ -93,8 +102,11 @@ const (
 func (l *Lock) known() {
 	l.mu.Lock()
 	l.told = toldAcquired
+	over := l.state >= stateReleased
 	l.mu.Unlock()
-	l.tellEnd()
+	if over {
+		l.tellEnd()
+	}
 }
 
 // tellEnd tells observers, once, that the lock has ended, if it has, and before

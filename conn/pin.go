@@ -36,7 +36,7 @@ func (k *Keeper) Pin(ctx context.Context) (*Pinned, error) {
 		return nil, err
 	}
 	l := &Lock{keeper: k, key: pinKey, bare: true, sess: s, since: time.Now()}
-	l.ctx = newLockCtx(ctx, l)
+	l.opens(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {

@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
 )
@@ -17,6 +18,7 @@ func (k *Keeper) release(l *Lock) error {
 		return k.unpin(l)
 	}
 	s := l.sess
+	now := time.Now()
 	k.mu.Lock()
 	if _, mine := k.locks[l]; !mine { // lost meanwhile
 		k.mu.Unlock()
@@ -25,12 +27,12 @@ func (k *Keeper) release(l *Lock) error {
 		return l.Err()
 	}
 	delete(k.locks, l)
-	r := k.rooms[l.name]
+	r := l.room
 	r.holder, r.busy = nil, true
 	t := l.tenure
 	t.turns++
 	var w *waiter
-	if !t.over() && !k.closing && !s.mustScrub() && !s.unlocked && !l.xact {
+	if !t.over(now) && !k.closing && !s.mustScrub() && !s.unlocked && !l.xact {
 		w = r.next()
 	}
 	k.mu.Unlock()
@@ -66,13 +68,13 @@ func (k *Keeper) release(l *Lock) error {
 		k.giveUp(r, nil)
 		return err
 	}
-	if !l.to(stateReleased, l.Err()) {
+	if !l.to(stateReleased, nil) {
 		err = l.Err() // the session was lost at the same moment
 	}
 	l.tellEnd()
 	if w != nil {
 		k.handedOn(l)
-		k.admit(r, w, s, t)
+		k.admit(r, w, s, t, now)
 	} else {
 		k.giveUp(r, s)
 	}
@@ -132,7 +134,7 @@ func (k *Keeper) vacate(l *Lock) {
 		k.locksHeld.Add(-1)
 		return
 	}
-	r := k.rooms[l.name]
+	r := l.room
 	r.holder, r.busy = nil, true
 	k.mu.Unlock()
 	k.locksHeld.Add(-1)

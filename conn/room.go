@@ -1,9 +1,9 @@
 package conn
 
 import (
-	"container/list"
 	"context"
 	"database/sql/driver"
+	"sync"
 	"time"
 
 	"github.com/lockdb/lockdb/internal/dialect"
@@ -20,22 +20,38 @@ type room struct {
 	name   dialect.Name
 	busy   bool
 	holder *Lock
-	queue  list.List // of *waiter
-	seen   string    // who held the lock at the server, when last looked
+	seen   string // who held the lock at the server, when last looked
+
+	// The queue, a list in both directions.
+	first, last *waiter
+	waiting     int
 }
 
-// waiter is one who waits in a room.
+// waiter is one who comes for a lock, and perhaps waits for it in a room.
 type waiter struct {
-	key     string // as the caller spelled it
-	parent  context.Context
-	since   time.Time
-	until   time.Time         // when it gives up, zero if nobody knows
-	begin   *driver.TxOptions // InTx's
-	outcome *outcome
-	shared  bool        // wants it multiplexed
-	ready   chan answer // buffered; one answer
-	place   *list.Element
-	leaving bool // takes what answer comes next, and nothing but an answer
+	outcome
+	parent context.Context
+	until  time.Time         // when it gives up, zero if nobody knows
+	begin  *driver.TxOptions // InTx's
+	shared bool              // wants it multiplexed
+	ready  chan struct{}     // buffered; tells that the answer is there, and is empty again when the call returns
+	answer answer            // one; written before ready is told
+
+	// Guarded by the keeper's mu.
+	queued        bool
+	before, after *waiter // in the queue
+	leaving       bool    // takes what answer comes next, and nothing but an answer
+}
+
+// waiters are for use again: a lock that is handed from one to the next costs no
+// more than the locks themselves.
+var waiters = sync.Pool{New: func() any { return &waiter{ready: make(chan struct{}, 1)} }}
+
+// recycle gives a waiter up whose call has ended: no room and no session's queue
+// has it any more.
+func (w *waiter) recycle() {
+	*w = waiter{ready: w.ready}
+	waiters.Put(w)
 }
 
 type answer struct {
@@ -58,8 +74,8 @@ const (
 	tenureTime  = 50 * time.Millisecond
 )
 
-func (t tenure) over() bool {
-	return t.turns >= tenureTurns || time.Since(t.since) >= tenureTime
+func (t tenure) over(now time.Time) bool {
+	return t.turns >= tenureTurns || now.Sub(t.since) >= tenureTime
 }
 
 // roomFor finds or makes the room. Under mu.
@@ -74,20 +90,68 @@ func (k *Keeper) roomFor(name dialect.Name) *room {
 
 // sweep removes the room if nobody is in it. Under mu.
 func (k *Keeper) sweep(r *room) {
-	if !r.busy && r.holder == nil && r.queue.Len() == 0 && k.rooms[r.name] == r {
+	if !r.busy && r.holder == nil && r.first == nil && k.rooms[r.name] == r {
 		delete(k.rooms, r.name)
 	}
 }
 
 // next takes the first waiter out of the queue. Under mu.
 func (r *room) next() *waiter {
-	front := r.queue.Front()
-	if front == nil {
-		return nil
+	w := r.first
+	if w != nil {
+		r.remove(w)
 	}
-	w := r.queue.Remove(front).(*waiter)
-	w.place = nil
 	return w
+}
+
+// pushBack puts a waiter at the end of the queue. Under mu.
+func (r *room) pushBack(w *waiter) {
+	w.queue(r.last, nil)
+	if r.last != nil {
+		r.last.after = w
+	} else {
+		r.first = w
+	}
+	r.last = w
+	r.waiting++
+}
+
+// pushFront puts a waiter at the head of the queue. Under mu.
+func (r *room) pushFront(w *waiter) {
+	w.queue(nil, r.first)
+	if r.first != nil {
+		r.first.before = w
+	} else {
+		r.last = w
+	}
+	r.first = w
+	r.waiting++
+}
+
+func (w *waiter) queue(before, after *waiter) {
+	w.queued, w.before, w.after = true, before, after
+}
+
+// give answers a waiter who is in no queue.
+func (w *waiter) give(a answer) {
+	w.answer = a
+	w.ready <- struct{}{}
+}
+
+// remove takes a waiter out of the queue. Under mu.
+func (r *room) remove(w *waiter) {
+	if w.before != nil {
+		w.before.after = w.after
+	} else {
+		r.first = w.after
+	}
+	if w.after != nil {
+		w.after.before = w.before
+	} else {
+		r.last = w.before
+	}
+	w.queued, w.before, w.after = false, nil, nil
+	r.waiting--
 }
 
 // refuseAll ends all waits because the keeper closes. Under mu.
@@ -98,7 +162,7 @@ func (k *Keeper) refuseAll() {
 	k.queue = nil
 	for _, r := range k.rooms {
 		for w := r.next(); w != nil; w = r.next() {
-			w.ready <- answer{err: fault(w.key, "", ErrClosed)}
+			w.give(answer{err: fault(w.key, "", ErrClosed)})
 		}
 	}
 }
@@ -107,12 +171,11 @@ func (k *Keeper) refuseAll() {
 func (k *Keeper) leaveQueue(r *room, w *waiter) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if w.place == nil {
+	if !w.queued {
 		w.leaving = true
 		return false
 	}
-	r.queue.Remove(w.place)
-	w.place = nil
+	r.remove(w)
 	k.sweep(r)
 	return true
 }
@@ -125,6 +188,6 @@ func (k *Keeper) requeue(r *room, w *waiter) bool {
 	if w.leaving || k.closing {
 		return false
 	}
-	w.place = r.queue.PushFront(w)
+	r.pushFront(w)
 	return true
 }

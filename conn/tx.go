@@ -230,6 +230,17 @@ func (t *lockTx) end(last func(context.Context, *session) error) error {
 	return neverBad(ctx, err)
 }
 
+// tidy tells whether the session has nothing but one lock: endWork and endNested
+// would find nothing to do. Under io.
+func (s *session) tidy() bool {
+	if s.rows != nil || s.tx != nil || s.begun != nil || s.pg != nil && s.inTx() {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.locks) <= 1 && s.scrub == scrub{}
+}
+
 // endWork closes what was begun under l and is open on the session, and tells
 // whether that was a transaction. The caller holds io, and looks afterwards
 // whether the session is dead.

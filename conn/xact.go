@@ -59,11 +59,10 @@ func (s *session) xactLock(ctx context.Context, n dialect.Name, opts driver.TxOp
 func (k *Keeper) xactFor(r *room, s *session) *driver.TxOptions {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	front := r.queue.Front()
-	if front == nil || !k.pooled(s) {
+	if r.first == nil || !k.pooled(s) {
 		return nil
 	}
-	return front.Value.(*waiter).begin
+	return r.first.begin
 }
 
 // dropBegun rolls back a transaction that nobody wants any more.
