@@ -45,7 +45,10 @@ func (s *session) confirm(start, took time.Duration) {
 func (s *session) untilDeadline() (left time.Duration, holds bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(s.deadline-monotime.Now(), time.Millisecond), len(s.locks) > 0
+	if len(s.locks) == 0 {
+		return 0, false
+	}
+	return max(s.deadline-monotime.Now(), time.Millisecond), true
 }
 
 // again sets the next keep-alive.
