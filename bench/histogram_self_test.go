@@ -12,6 +12,12 @@ func TestQuantilesAreRightToThreePercent(t *testing.T) {
 		[]histogram{a, b}[us%2].note(time.Duration(us) * time.Microsecond)
 	}
 	a.add(b)
+	var quick counts
+	quick.note(time.Minute)
+	quick.note(0)
+	if h := quick.histogram(); h.count() != 2 || h.quantile(1) < time.Minute {
+		t.Fatalf("%v", h)
+	}
 	if n := a.count(); n != 100_000 {
 		t.Fatalf("%d durations", n)
 	}

@@ -37,13 +37,14 @@ func takeTurns(crowd []turn, length time.Duration) (tally, error) {
 	var wg sync.WaitGroup
 	for i, t := range crowd {
 		wg.Go(func() {
-			r := result{waits: make(histogram)}
+			r, waits := result{}, new(counts)
 			for asked := time.Now(); asked.Sub(began) < length && r.err == nil; asked = time.Now() {
 				if r.err = t.take(); r.err == nil {
-					r.waits.note(time.Since(asked))
+					waits.note(time.Since(asked))
 					r.err = t.free()
 				}
 			}
+			r.waits = waits.histogram()
 			results[i] = r
 		})
 	}
