@@ -50,15 +50,11 @@ func (l *Lock) opens(parent context.Context) {
 }
 
 // endWith ends the context because of the lock.
-func (c *lockCtx) endWith(err error) {
+func (c *lockCtx) endWith(err *Error) {
 	if c.unparent != nil {
 		c.unparent()
 	}
-	of, ok := err.(*Error)
-	if !ok {
-		of = fault("", "", err)
-	}
-	wrapped := endErr{of}
+	wrapped := endErr{err}
 	c.end(wrapped, wrapped)
 }
 

@@ -95,7 +95,7 @@ func TestAnAfterFuncRunsOnceUnlessItIsStopped(t *testing.T) {
 		require.True(t, stop())
 		require.False(t, stop())
 		stop = c.AfterFunc(func() { ran++ })
-		c.endWith(ErrReleased)
+		c.endWith(fault("key", "", ErrReleased))
 		synctest.Wait()
 		require.Equal(t, 1, ran)
 		require.False(t, stop())

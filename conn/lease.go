@@ -108,7 +108,7 @@ func (k *Keeper) leaseAll(ctx context.Context, rows []leaseRow, req Request) (*L
 	}
 	l.to(stateClosing, err)
 	l.leaveAround()
-	l.ctx.endWith(err)
+	l.ctx.endWith(fault(l.key, "", err))
 	giveBack := func() {
 		defer k.leasing.Done()
 		_ = l.releaseOwn()

@@ -145,7 +145,7 @@ func (k *Keeper) cutOff(ctx context.Context, err error) error {
 }
 
 // closeLease is Close of a lease.
-func (l *Lock) closeLease(gone error, reason error) error {
+func (l *Lock) closeLease(gone *Error, reason error) error {
 	until := l.keeper.workUntil()
 	if !l.to(stateClosing, gone) { // lost, or ended by the lock that it re-entered
 		l.awaitWork(until)
@@ -157,7 +157,7 @@ func (l *Lock) closeLease(gone error, reason error) error {
 
 // endLease ends a closing lock: it ends the contexts, waits until then for the
 // transactions begun under it to end, and releases the leases.
-func (l *Lock) endLease(gone, reason error, until time.Time) error {
+func (l *Lock) endLease(gone *Error, reason error, until time.Time) error {
 	open := l.openWork() // before the end of the contexts, which rolls back
 	for _, n := range l.reentries() {
 		if n.to(stateClosing, gone) {

@@ -316,7 +316,7 @@ func openTxAtClose(key string) error {
 // finish destroys the session of a lock that is being closed. The lock is
 // released by that, not lost: also if the end of its context, on which the
 // driver closes the connection, is what ends the session.
-func (l *Lock) finish(s *session, gone, why error) error {
+func (l *Lock) finish(s *session, gone *Error, why error) error {
 	err := fault(l.key, why.Error(), ErrReleased)
 	l.remark(err)
 	l.to(stateReleased, err)

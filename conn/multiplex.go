@@ -228,7 +228,7 @@ func (k *Keeper) hasRoom(s *session, key string) error {
 }
 
 // closeShared is Close of a multiplexed lock, which is closing.
-func (l *Lock) closeShared(gone, reason error) error {
+func (l *Lock) closeShared(gone *Error, reason error) error {
 	k, s := l.keeper, l.sess
 	var note error
 	if errors.Is(reason, ErrClosed) {

@@ -32,7 +32,7 @@ func (k *Keeper) nest(ctx context.Context, outer *Lock, req Request, name dialec
 		}
 	}
 	if err != nil {
-		l.ctx.endWith(err)
+		l.ctx.endWith(fault(l.key, "", err))
 		return nil, err
 	}
 	return l, nil

@@ -8,7 +8,7 @@ import (
 )
 
 // leaveNest is Close of a nested lock: the outer one stays.
-func (l *Lock) leaveNest(gone error) error {
+func (l *Lock) leaveNest(gone *Error) error {
 	s, patience := l.sess, l.keeper.opts.BusyTimeout
 	if !s.quiet(patience) {
 		err := errors.New("a statement was still running at Close of a nested lock: the session was closed")
@@ -52,7 +52,7 @@ func (l *Lock) leaveNest(gone error) error {
 }
 
 // endNested releases the locks nested in l, innermost first. Under io.
-func (l *Lock) endNested(gone error) {
+func (l *Lock) endNested(gone *Error) {
 	s := l.sess
 	s.mu.Lock()
 	nested := make([]*Lock, 0, len(s.locks))
