@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"context"
+	"strconv"
 	"strings"
 )
 
@@ -32,17 +33,33 @@ const mysqlJoin = "l.lease_key=CAST(v.k AS BINARY) AND l.token=v.t AND l.owner=C
 
 // mysqlValues is a derived table of the leases: index, key, owner, token and TTL.
 func mysqlValues(s LeaseServer, leases []Lease) string {
-	row := "ROW("
+	begin, row, end := "(VALUES ", "ROW(", ") v(i,k,o,t,d)"
 	if s.MariaDB {
-		row = "("
+		begin, row, end = "(WITH v(i,k,o,t,d) AS (VALUES ", "(", ") SELECT * FROM v) v"
 	}
-	rows := make([]string, len(leases))
+	var text strings.Builder // thousands of them in each interval
+	text.Grow(len(begin) + mysqlValue*len(leases) + len(end))
+	text.WriteString(begin)
+	var digits [20]byte
 	for i, l := range leases {
-		rows[i] = row + number(int64(i)) + ",'" + l.Key + "','" + l.Owner + "'," + number(l.Token) + "," + micros(l.TTL) + ")"
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		text.WriteString(row)
+		text.Write(strconv.AppendInt(digits[:0], int64(i), 10))
+		text.WriteString(",'")
+		text.WriteString(l.Key)
+		text.WriteString("','")
+		text.WriteString(l.Owner)
+		text.WriteString("',")
+		text.Write(strconv.AppendInt(digits[:0], l.Token, 10))
+		text.WriteByte(',')
+		text.Write(strconv.AppendInt(digits[:0], max(0, l.TTL.Microseconds()), 10))
+		text.WriteByte(')')
 	}
-	values := "VALUES " + strings.Join(rows, ",")
-	if s.MariaDB {
-		return "(WITH v(i,k,o,t,d) AS (" + values + ") SELECT * FROM v) v"
-	}
-	return "(" + values + ") v(i,k,o,t,d)"
+	text.WriteString(end)
+	return text.String()
 }
+
+// mysqlValue is about the length of a lease among mysqlValues.
+const mysqlValue = 144
