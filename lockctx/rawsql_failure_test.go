@@ -150,6 +150,7 @@ func TestTheReleaseInAnAbortedTransactionDoesNotLeaveTheLockInThePool(t *testing
 	}
 }
 
+// cancelQuery ends the statement that a session runs, not the session.
 func cancelQuery(s *dbtest.Server, id int64) string {
 	if s.IsMySQL() {
 		return fmt.Sprintf("KILL QUERY %d", id)
