@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -44,8 +45,9 @@ func init() {
 type holdOrder struct {
 	DSN               string
 	TTL               time.Duration
-	Idle, InTx, Query string // keys
-	Large             string // the query whose result is left unread under the lock Query
+	Idle, InTx, Query string        // keys
+	Large             string        // the query whose result is left unread under the lock Query
+	Patience          time.Duration // how long to wait for the loss to be told
 }
 
 // holdReport is what became of them.
@@ -60,7 +62,7 @@ type holdReport struct {
 // before anything of lockdb has had time to look around. Its second line is a holdReport.
 func hold(order holdOrder) error {
 	ctx := context.Background()
-	c, err := driver.OpenConnector(order.DSN, driver.WithTTL(order.TTL))
+	c, err := driver.OpenConnector(order.DSN, driver.WithTTL(order.TTL), driver.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
@@ -92,11 +94,13 @@ func hold(order holdOrder) error {
 	err = tx.Commit()
 	report := holdReport{Told: map[string]bool{}, Committed: err == nil, Commit: fmt.Sprint(err)}
 	report.CommitIs = errors.Is(err, lockctx.ErrLost) || errors.Is(err, sql.ErrTxDone)
+	patience, cancel := context.WithTimeout(ctx, order.Patience)
+	defer cancel()
 	for key, lk := range locks {
 		select {
 		case <-lk.Context().Done():
 			report.Told[key] = errors.Is(lk.Context().Err(), lockctx.ErrLost)
-		case <-time.After(promptly):
+		case <-patience.Done():
 		}
 	}
 	return json.NewEncoder(os.Stdout).Encode(report)
@@ -111,13 +115,13 @@ type holderProcess struct {
 }
 
 // startHolder returns when the process holds its locks.
-func startHolder(t testing.TB, view *dbtest.Server, ttl time.Duration) *holderProcess {
+func startHolder(t testing.TB, view *dbtest.Server, ttl, patience time.Duration) *holderProcess {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	p := &holderProcess{t: t, cmd: exec.Command(self)}
 	p.order = holdOrder{
-		DSN: view.DSN(), TTL: ttl, Large: manyRows(view, 32<<20), // more than sockets buffer
+		DSN: view.DSN(), TTL: ttl, Patience: patience, Large: manyRows(view, 32<<20), // more than sockets buffer
 		Idle: dbtest.Key(t), InTx: dbtest.Key(t), Query: dbtest.Key(t),
 	}
 	text, err := json.Marshal(p.order)

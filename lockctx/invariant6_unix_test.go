@@ -19,7 +19,7 @@ func TestI6_TheLocksOfAStoppedProcessEndWithinTheTTLAndItLearnsOfItWhenItGoesOn(
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view, tab := newTable(t, s)
-		p := startHolder(t, view, ttl)
+		p := startHolder(t, view, ttl, promptly)
 		p.signal(syscall.SIGSTOP)
 		stopped := time.Now()
 		for name, c := range p.waitForAll(open(t, view, driver.WithTTL(ttl))) {
@@ -43,7 +43,7 @@ func TestI6_TheLocksOfAKilledProcessEndAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view, tab := newTable(t, s)
-		p := startHolder(t, view, time.Hour)
+		p := startHolder(t, view, time.Hour, promptly)
 		granted := p.waitForAll(open(t, view))
 		requireWaitsAtServer(t, view)
 		p.signal(syscall.SIGKILL)
@@ -55,5 +55,28 @@ func TestI6_TheLocksOfAKilledProcessEndAtOnce(t *testing.T) {
 			require.NoError(t, next.lk.Close())
 		}
 		require.Empty(t, tab.ids())
+	})
+}
+
+func TestI6_AShortStopOfAProcessDoesNotCostItsLocks(t *testing.T) {
+	const ttl = 4 * time.Second
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
+		view, tab := newTable(t, s)
+		p := startHolder(t, view, ttl, ttl)
+		granted := p.waitForAll(open(t, view))
+		p.signal(syscall.SIGSTOP)
+		time.Sleep(ttl / 3) // as much may have gone by since the last sign of life, and a sixth is kept back
+		p.signal(syscall.SIGCONT)
+		var report holdReport
+		require.NoError(t, json.Unmarshal([]byte(p.line()), &report))
+		require.True(t, report.Committed, report.Commit)
+		require.Empty(t, report.Told, "a whole TTL after the stop")
+		require.Equal(t, []int{1}, tab.ids())
+		for name, c := range granted { // the process ends without closing anything
+			next := within(t, c, promptly, name)
+			require.NoError(t, next.err)
+			require.NoError(t, next.lk.Close())
+		}
 	})
 }
