@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/lockdb/lockdb/conn"
 )
 
 // form is how a DSN is written.
@@ -46,9 +48,15 @@ var (
 		postgresForms + ", and MySQL's or MariaDB's as " + mysqlForms)
 	errBoth = errors.New("lockdb: the DSN reads as PostgreSQL's key=value form and as MySQL's form: " +
 		"add lockdb_dialect=postgres or lockdb_dialect=mysql, or open it as postgres-lockdb or mysql-lockdb")
-	errEmpty = errors.New("lockdb: the DSN is empty: PostgreSQL's is written as " + postgresForms +
+	errEmpty error = emptyDSN("lockdb: the DSN is empty: PostgreSQL's is written as " + postgresForms +
 		" (lockdb_dialect=postgres alone takes everything from the environment), and MySQL's or MariaDB's as " + mysqlForms)
 )
+
+// emptyDSN matches ErrUnsupported, so that nobody tries again.
+type emptyDSN string
+
+func (e emptyDSN) Error() string        { return string(e) }
+func (e emptyDSN) Is(target error) bool { return target == conn.ErrUnsupported }
 
 // parseDSN takes a DSN apart. want, if not "", is the dialect that it is said to
 // be of; otherwise the DSN tells.

@@ -2,6 +2,7 @@ package lockctx_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"testing"
 	"time"
@@ -141,4 +142,17 @@ func TestLeadReturnsWhatNoFurtherTryWouldMend(t *testing.T) {
 		require.NoError(t, gone.Close())
 		require.ErrorIs(t, lockctx.Lead(testCtx(t), gone, dbtest.Key(t), never), lockctx.ErrClosed)
 	})
+}
+
+func TestLeadDoesNotTryAnEmptyDSNAgain(t *testing.T) {
+	for name, opts := range map[string][]lockctx.Option{"session lock": nil, "lease": {lockctx.Lease(time.Second)}} {
+		t.Run(name, func(t *testing.T) {
+			db, err := sql.Open("lockdb", "")
+			require.NoError(t, err)
+			defer func() { require.NoError(t, db.Close()) }()
+			err = lockctx.Lead(testCtx(t), db, "key", func(context.Context) error { return nil }, opts...)
+			require.ErrorIs(t, err, lockctx.ErrUnsupported)
+			require.ErrorContains(t, err, "the DSN is empty")
+		})
+	}
 }
