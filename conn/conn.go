@@ -66,6 +66,12 @@ func (c *conn) route(ctx context.Context) (sc scope, onLock bool, err error) {
 	return scope{}, false, nil
 }
 
+// passes tells whether a statement can only run on the conn's own session, whatever
+// its context: route and target in brief, for the many of which this is so.
+func (c *conn) passes() bool {
+	return c.open && !c.leash && c.ownTxs == 0 && c.tx == nil && c.bound == nil && c.raw == nil && !c.keeper.everLocked.Load()
+}
+
 // target is route without opening anything.
 func (c *conn) target(ctx context.Context) (sc scope, onLock bool, err error) {
 	if c.raw != nil {
@@ -120,6 +126,13 @@ func (c *conn) dial(ctx context.Context) error {
 // QueryContext implements driver.QueryerContext.
 func (c *conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	sees := c.seesRaw(query)
+	if sees == 0 && c.passes() {
+		rows, err := c.own.query(ctx, query, args)
+		if err != nil {
+			err = c.keeper.cutOff(ctx, err)
+		}
+		return rows, err
+	}
 	if sees != 0 {
 		if err := c.beforeRaw(ctx, query, args, sees, true); err != nil {
 			return nil, err
@@ -141,6 +154,13 @@ func (c *conn) QueryContext(ctx context.Context, query string, args []driver.Nam
 // ExecContext implements driver.ExecerContext.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	sees := c.seesRaw(query)
+	if sees == 0 && c.passes() {
+		res, err := c.own.exec(ctx, query, args)
+		if err != nil {
+			err = c.keeper.cutOff(ctx, err)
+		}
+		return res, err
+	}
 	if sees != 0 {
 		if err := c.beforeRaw(ctx, query, args, sees, true); err != nil {
 			return nil, err

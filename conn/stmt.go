@@ -72,6 +72,9 @@ func (s checkerConverterStmt) ColumnConverter(i int) driver.ValueConverter {
 // PrepareContext implements driver.ConnPrepareContext.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	sees := c.seesRaw(query)
+	if sees == 0 && c.passes() {
+		return c.prepareOwn(ctx, query, sees, false)
+	}
 	// What a *sql.Tx has prepared of a *sql.Stmt stays with that, which a program can
 	// use on the *sql.DB afterwards.
 	fromDB := sees != 0 && !within("(*Conn).")
@@ -95,12 +98,17 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 		}
 		return s.as(), nil
 	}
+	return c.prepareOwn(ctx, query, sees, fromDB)
+}
+
+// prepareOwn prepares on the conn's own session.
+func (c *conn) prepareOwn(ctx context.Context, query string, sees sqlscan.Verdict, fromDB bool) (driver.Stmt, error) {
 	inner, err := c.own.prepare(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	s := c.freeStmt()
-	*s = stmt{c: c, query: query, sees: sees, db: fromDB, first: inner, used: true}
+	s := c.freeStmt() // empty
+	s.c, s.query, s.sees, s.db, s.first, s.used = c, query, sees, fromDB, inner, true
 	s.has(inner)
 	return s.as(), nil
 }
@@ -108,7 +116,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 // has notes that the statement is prepared on the conn's own session.
 func (s *stmt) has(own driver.Stmt) {
 	c := s.c
-	s.own, s.before, s.after = own, nil, c.prepared
+	s.own, s.after = own, c.prepared
 	if c.prepared != nil {
 		c.prepared.before = s
 	}
@@ -221,8 +229,17 @@ func (s *stmt) here(ctx context.Context) (driver.Stmt, error) {
 	return s.own, nil
 }
 
+// passes is conn.passes for a statement that is prepared.
+func (s *stmt) passes() bool { return s.sees == 0 && s.own != nil && s.c.passes() }
+
 // ExecContext implements driver.StmtExecContext.
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res driver.Result, err error) {
+	if s.passes() {
+		if res, err = stmtExec(ctx, s.own, args); err != nil {
+			err = s.c.keeper.cutOff(ctx, err)
+		}
+		return res, err
+	}
 	if s.sees != 0 {
 		if err := s.c.beforeRaw(ctx, s.query, args, s.sees, s.db); err != nil {
 			return nil, err
@@ -261,6 +278,13 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res d
 
 // QueryContext implements driver.StmtQueryContext.
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	if s.passes() {
+		rows, err := stmtQuery(ctx, s.own, args)
+		if err != nil {
+			err = s.c.keeper.cutOff(ctx, err)
+		}
+		return rows, err
+	}
 	if s.sees != 0 {
 		if err := s.c.beforeRaw(ctx, s.query, args, s.sees, s.db); err != nil {
 			return nil, err
