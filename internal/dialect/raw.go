@@ -3,11 +3,8 @@ package dialect
 import (
 	"context"
 	"database/sql/driver"
-	"encoding/hex"
 	"errors"
 	"strings"
-
-	"github.com/go-sql-driver/mysql"
 
 	"github.com/lockdb/lockdb/internal/sqlscan"
 )
@@ -153,78 +150,6 @@ func onlyReleases(d sqlscan.Dialect, query string) bool {
 		}
 	}
 	return !sqlscan.Hidden(d, query)
-}
-
-// RawHeld asks how many session locks the session holds. known is false if
-// there may be more: the server does not say, for want of a privilege or of a table.
-//
-// MySQL shows them in performance_schema, MariaDB by name only: there locks are
-// the names that can be meant, and all tells whether there can be others.
-func (mysqlDialect) RawHeld(ctx context.Context, q Querier, locks []string, all bool) (n int64, known bool, err error) {
-	row, err := q.QuerySimple(ctx, "SELECT COUNT(*), (SELECT COUNT(*) FROM performance_schema.setup_instruments"+
-		" WHERE NAME='wait/lock/metadata/sql/mdl' AND ENABLED='YES'), VERSION() LIKE '%MariaDB%'"+
-		" FROM performance_schema.metadata_locks WHERE OBJECT_TYPE='USER LEVEL LOCK' AND OWNER_THREAD_ID="+
-		"(SELECT THREAD_ID FROM performance_schema.threads WHERE PROCESSLIST_ID=CONNECTION_ID())")
-	switch {
-	case err == nil && len(row) == 3:
-		n, _ := integer(row[0])
-		on, _ := integer(row[1])
-		maria, _ := integer(row[2])
-		if on == 1 && maria == 0 {
-			return n, true, nil
-		}
-	case err != nil && !mysqlAnswered(err):
-		return 0, false, err
-	}
-	if len(locks) == 0 {
-		return 0, all, nil
-	}
-	n, err = mysqlUsed(ctx, q, locks)
-	if err != nil && mysqlAnswered(err) && len(locks) > 1 { // one that is no name must not hide the others
-		n, err = 0, nil
-		for i := range locks {
-			one, oneErr := mysqlUsed(ctx, q, locks[i:i+1])
-			switch {
-			case oneErr == nil:
-				n += one
-			case !mysqlAnswered(oneErr):
-				return 0, false, oneErr
-			case !mysqlNoName(oneErr):
-				all = false
-			}
-		}
-	}
-	switch {
-	case err == nil:
-		return n, all, nil
-	case mysqlNoName(err):
-		return 0, all, nil
-	case mysqlAnswered(err):
-		return 0, false, nil
-	}
-	return 0, false, err
-}
-
-// mysqlUsed asks how many of the locks the session holds.
-func mysqlUsed(ctx context.Context, q Querier, locks []string) (int64, error) {
-	calls := make([]string, len(locks))
-	for i, name := range locks {
-		calls[i] = "COALESCE(IS_USED_LOCK(CONVERT(0x" + hex.EncodeToString([]byte(name)) + " USING utf8mb4))=CONNECTION_ID(),0)"
-	}
-	row, err := q.QuerySimple(ctx, "SELECT "+strings.Join(calls, "+"))
-	if err != nil {
-		return 0, err
-	}
-	if len(row) != 1 {
-		return 0, errNoRow
-	}
-	return integer(row[0])
-}
-
-// mysqlNoName tells that the server has no lock of such a name.
-func mysqlNoName(err error) bool {
-	var e *mysql.MySQLError
-	return errors.As(err, &e) && (e.Number == 3057 || e.Number == 4163 || e.Number == 1059) // in MySQL, in MySQL 9, in MariaDB
 }
 
 // RawReleaseAll releases all session locks of the session, and tells how many
