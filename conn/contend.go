@@ -26,12 +26,17 @@ func (k *Keeper) contend(r *room, s *session) {
 			return
 		}
 		if s == nil {
-			var err error
-			if s, err = k.session(k.ctx, r.name, nil, false); err != nil {
-				s = nil
+			had, done, err := k.sessionFor(r)
+			switch {
+			case done:
+				return
+			case err != nil:
 				k.failAll(r, err)
 				continue
+			case had == nil:
+				continue
 			}
+			s = had
 		}
 		var begin *driver.TxOptions
 		if err := k.supported(s); err != nil {

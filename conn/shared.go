@@ -13,12 +13,10 @@ import (
 func (k *Keeper) enterShared(ctx context.Context, name dialect.Name, w *waiter, req Request) (*session, error) {
 	for {
 		k.mu.Lock()
-		for _, s := range k.shared {
-			if !s.isClosed() && !s.server.OneLock {
-				s.entered++
-				k.mu.Unlock()
-				return s, nil
-			}
+		if s := k.sharable(); s != nil {
+			s.entered++
+			k.mu.Unlock()
+			return s, nil
 		}
 		if k.makes == nil || k.makes.ctx.Err() != nil || req.Try && k.opening == 0 && !k.makes.try {
 			s, err := k.makeShared(ctx, name, req) // ends mu

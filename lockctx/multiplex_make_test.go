@@ -105,6 +105,33 @@ func TestASessionThatBecomesSharedServesThoseWhoWaitForOne(t *testing.T) {
 	})
 }
 
+func TestWhoWaitsForAMultiplexedLockNeedsNoSessionThatNobodyWillGive(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db, elsewhere, key := open(t, s, driver.WithMaxSessions(1)), open(t, s), dbtest.Key(t)
+		kept := acquire(t, db, key+"-kept", lockctx.Multiplexed()) // has the one session, for good
+		theirs := acquire(t, elsewhere, key)
+		waits := make([]<-chan error, 3)
+		for i := range waits {
+			waits[i] = async(func() error {
+				lk, err := lockctx.Acquire(testCtx(t), db, key, lockctx.Multiplexed())
+				if err != nil {
+					return err
+				}
+				return lk.Close()
+			})
+		}
+		require.Eventually(t, func() bool { return statsOf(t, db).Waiters == len(waits) }, promptly, time.Millisecond)
+		require.NoError(t, theirs.Close())
+		for _, w := range waits {
+			require.NoError(t, within(t, w, promptly, "the lock"))
+		}
+		require.Equal(t, 1, statsOf(t, db).SessionsOpen)
+		require.NoError(t, kept.Close())
+		again := acquire(t, db, key) // the session is nobody's any more
+		require.NoError(t, again.Close())
+	})
+}
+
 func TestAMultiplexedLockIsKnownUnderAPinnedOneToo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)

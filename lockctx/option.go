@@ -59,7 +59,8 @@ func advisory(name dialect.Name) Option {
 //
 // Acquire for the key of a multiplexed lock whose Context ctx derives from nests
 // with this option, and returns ErrDeadlock without it. Who has to wait does so on
-// a session of his own.
+// a session of his own, or, where lockdb_max_sessions allows none, asks again and
+// again on the shared one.
 //
 // On PostgreSQL the locks of a process take at most three quarters of the server's
 // lock table; beyond that Acquire returns ErrUnsupported, which names
