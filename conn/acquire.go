@@ -228,9 +228,9 @@ func (k *Keeper) try(ctx context.Context, name dialect.Name, req Request) (s *se
 			if len(req.more) > 0 {
 				return k.tryAll(ctx, s, name, req.more)
 			}
-			if req.begin != nil && s.pipes() {
-				if begin := pgBegin(*req.begin); begin != "" {
-					return s.pgTryAndBegin(ctx, name, *req.begin, begin)
+			if req.begin != nil {
+				if granted, asked, err := s.tryAndBegin(ctx, name, *req.begin); asked {
+					return granted, err
 				}
 			}
 			return k.dialect.Try(ctx, &s.phys, name)

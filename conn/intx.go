@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lockdb/lockdb/internal/dialect"
 )
 
 // InTx acquires the lock, begins a transaction under it, runs fn, commits and
@@ -101,19 +103,47 @@ func (s *session) takeBegun(opts driver.TxOptions) driver.Tx {
 	inner := b.inner
 	b.inner = nil
 	if b.opts != opts {
-		_ = inner.Rollback()
+		s.noTx(context.Background(), inner.Rollback())
 		return nil
 	}
 	return inner
 }
 
-// dropBegun rolls back a transaction that nobody came for. Under io.
+// dropBegun rolls back a transaction that nobody came for. The caller looks
+// afterwards whether the session is dead. Under io.
 func (s *session) dropBegun() {
 	b := s.begun
 	s.begun = nil
 	if b != nil && b.inner != nil {
-		_, _ = s.do(context.Background(), func(context.Context) error { return b.inner.Rollback() })
+		_, _ = s.do(context.Background(), func(ctx context.Context) error {
+			err := b.inner.Rollback()
+			s.noTx(ctx, err)
+			return err
+		})
 	}
+}
+
+// tryAndBegin tries for the lock and begins a transaction in one round trip. asked
+// is false if that cannot be had, and the server was asked for nothing. Under io.
+func (s *session) tryAndBegin(ctx context.Context, n dialect.Name, opts driver.TxOptions) (granted, asked bool, err error) {
+	if !s.pipes() {
+		return s.mysqlTryAndBegin(ctx, n, opts)
+	}
+	begin := pgBegin(opts)
+	if begin == "" {
+		return false, false, nil
+	}
+	granted, err = s.pgTryAndBegin(ctx, n, opts, begin)
+	return granted, true, err
+}
+
+// commitAndUnlock commits and releases, where closesWithCommit has it so. err is
+// COMMIT's. Under io.
+func (s *session) commitAndUnlock(ctx context.Context, n dialect.Name) (released bool, err error) {
+	if s.pipes() {
+		return s.pgCommitAndUnlock(ctx, n)
+	}
+	return s.mysqlCommitAndUnlock(ctx, n)
 }
 
 // setLast says that the next COMMIT is the last thing done under the lock, so
@@ -134,7 +164,7 @@ func (l *Lock) setLast() {
 // server has let the next one in. Under io.
 func (t *lockTx) closesWithCommit(s *session) bool {
 	l := t.lock
-	if !t.last || !s.pipes() || l.xact || !l.keeper.mayRelease(l) {
+	if !t.last || !s.pipes() && !s.fusesCommit() || l.xact || !l.keeper.mayRelease(l) {
 		return false
 	}
 	return l.closeEarly()

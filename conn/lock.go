@@ -297,7 +297,7 @@ func (l *Lock) release(reason error) error {
 	}
 	l.ctx.endWith(gone)
 	returned = true
-	if s.dead() {
+	if s.dead() || s.manual {
 		s.io.unlock()
 		s.lose(errPeerClosed)
 		l.tellEnd()

@@ -52,10 +52,10 @@ func (s *session) provable() []dialect.Name {
 // mayBeInTx tells whether a transaction may be open: one that was begun as SQL
 // text shows in PostgreSQL's protocol, else only in the text. Under io.
 func (s *session) mayBeInTx() bool {
-	if s.pg != nil {
+	if s.pg != nil || s.inTx() {
 		return s.inTx()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.tx != nil || s.scrub.tx
+	return s.scrub.tx
 }

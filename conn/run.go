@@ -173,6 +173,9 @@ func (sc scope) guard(query string, args []driver.NamedValue) error {
 	if v.Refuse != "" {
 		return fault(l.key, v.Refuse+" under the lock's context would drop a lock that lockdb holds on its session: call Close on the lock instead", ErrUnsupported)
 	}
+	if v.Autocommit && v.Rebinds && sc.tx != nil && sc.tx.manual {
+		return fault(l.key, "SET autocommit within InTx would commit half of it: leave it out", ErrUnsupported)
+	}
 	if v.Locks {
 		if err := l.sess.takesMore(); err != nil {
 			return err

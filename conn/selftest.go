@@ -42,7 +42,7 @@ func (k *Keeper) selfTest(ctx context.Context, p *phys, s dialect.Server, t *tru
 		}
 		if round == 0 {
 			var twice bool
-			if twice, tested = k.grantedTwice(ctx, name); twice {
+			if twice, tested = k.grantedTwice(ctx, name, s, t); twice {
 				// Unless the first has it still, it may be that a KILL ended that one.
 				if _, err := k.dialect.Release(ctx, p, name); err != nil {
 					return k.untested(err, t)
@@ -75,6 +75,9 @@ func (k *Keeper) selfTest(ctx context.Context, p *phys, s dialect.Server, t *tru
 		owner = min(owner, who)
 	}
 	t.owner = owner
+	if owner != dialect.OwnerSession {
+		t.fusion = dialect.FusionNone
+	}
 	t.known = tested || k.opts.MaxSessions == 1
 	return nil
 }
@@ -95,8 +98,9 @@ func (k *Keeper) untested(err error, t *truth) error {
 const noLocks = "the server has no session locks (a node of a Galera cluster, for one, refuses GET_LOCK): connect to a single primary that has them"
 
 // grantedTwice tries on a connection of its own for a lock that is held. tested
-// is false if there was no answer. lockdb_max_sessions holds for it too.
-func (k *Keeper) grantedTwice(ctx context.Context, name dialect.Name) (twice, tested bool) {
+// is false if there was no answer. lockdb_max_sessions holds for it too. On MySQL
+// and MariaDB it then finds out the server's fusion.
+func (k *Keeper) grantedTwice(ctx context.Context, name dialect.Name, s dialect.Server, t *truth) (twice, tested bool) {
 	if !k.reserve() {
 		return false, false
 	}
@@ -113,6 +117,10 @@ func (k *Keeper) grantedTwice(ctx context.Context, name dialect.Name) (twice, te
 	twice, err = k.dialect.Try(ctx, &p, name)
 	if twice {
 		_, _ = k.dialect.Release(ctx, &p, name)
+	}
+	if free, rerr := k.dialect.Resolve(k.opts.Namespace, "lockdb/self-test/"+rand.Text()); err == nil && !twice && rerr == nil &&
+		k.dialect == dialect.MySQL && p.commitsByText() {
+		t.fusion = dialect.FindFusion(ctx, &p, s.Version, name, free)
 	}
 	return twice, err == nil
 }

@@ -42,6 +42,7 @@ type session struct {
 	rows     *rows
 	begun    *begun // begun with the lock's grant, or the lock's own transaction
 	unlocked bool   // the server's lock was released with the last COMMIT
+	manual   bool   // autocommit is off because of the transaction that is open
 	clock    clock
 
 	entered int // guarded by the keeper's mu: who is at it for a multiplexed lock
@@ -180,7 +181,7 @@ func (s *session) aborted() bool {
 
 // inTx tells whether a transaction is open on the session. Under io.
 func (s *session) inTx() bool {
-	return s.tx != nil || s.pg != nil && !s.pg.IsClosed() && s.pg.PgConn().TxStatus() != 'I'
+	return s.tx != nil || s.begun != nil && s.begun.inner != nil || s.pg != nil && !s.pg.IsClosed() && s.pg.PgConn().TxStatus() != 'I'
 }
 
 // cut breaks the call under way, and with it the connection.

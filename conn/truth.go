@@ -20,6 +20,7 @@ type truth struct {
 	unsupported string        // why session locks do not exclude; "" if they do
 	pooler      bool          // because of a pooler, through which InTx is still safe
 	owner       dialect.Owner // what the server says of who holds a lock
+	fusion      dialect.Fusion
 }
 
 // learn completes what a session that is being opened knows of its server. Only
@@ -44,7 +45,7 @@ func (k *Keeper) learn(ctx context.Context, p *phys, s *dialect.Server) error {
 			k.write(slog.LevelWarn, "lockdb: session locks do not exclude here, but lockdb_pooler=session says that they do", slog.String("found", t.unsupported))
 		}
 	}
-	s.Owner = t.owner
+	s.Owner, s.Fusion = t.owner, t.fusion
 	if t.unsupported != "" {
 		s.Unsupported, s.Pooler = t.unsupported, s.Pooler || t.pooler
 	}

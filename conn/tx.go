@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+
+	"github.com/lockdb/lockdb/internal/dialect"
 )
 
 // ownTx is a transaction on the conn's own session. It is wrapped so that its
@@ -105,6 +107,8 @@ type lockTx struct {
 	dead  error  // guarded by the session's io: why it ended before its owner ended it
 	last  bool   // guarded by the session's io: the lock's release may travel with COMMIT
 	fence *fence // nil if no lease is around it
+
+	manual bool // never changes: it goes on while autocommit is off
 }
 
 var _ driver.Tx = (*lockTx)(nil)
@@ -127,7 +131,7 @@ func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driv
 			inner, err = s.phys.begin(ctx, opts)
 		}
 		if err == nil {
-			t.inner = inner
+			t.inner, t.manual = inner, s.manual
 			s.tx = t
 			sc.lock.top().setTx(t)
 		}
@@ -157,7 +161,7 @@ func (t *lockTx) Commit() error {
 	err := t.end(func(ctx context.Context, s *session) error {
 		sent = true
 		if t.closesWithCommit(s) {
-			released, err := s.pgCommitAndUnlock(ctx, t.lock.name)
+			released, err := s.commitAndUnlock(ctx, t.lock.name)
 			s.unlocked = released
 			return err
 		}
@@ -166,7 +170,10 @@ func (t *lockTx) Commit() error {
 		s.noTx(ctx, err)
 		return err
 	})
-	if sent && errors.Is(err, ErrLost) {
+	switch {
+	case errors.Is(err, dialect.ErrCommitUnknown):
+		return fault(t.lock.key, "look at the data to learn whether it took effect", ErrOutcomeUnknown, err)
+	case sent && errors.Is(err, ErrLost):
 		return fault(t.lock.key, "the connection ended while COMMIT was under way: look at the data to learn whether it took effect", ErrOutcomeUnknown, err)
 	}
 	return err
@@ -184,11 +191,21 @@ func (t *lockTx) Rollback() error {
 }
 
 // noTx makes sure that no transaction is open after the statement that was to
-// end it gave err, and tells whether it was rolled back only now. MySQL leaves a
+// end it gave err, and that autocommit is on, and tells whether the transaction
+// was rolled back only now. A session that cannot be had so is closed. Under io.
+func (s *session) noTx(ctx context.Context, err error) (now bool) {
+	now, ended := s.rollBack(ctx, err)
+	if ended {
+		s.restoreAutocommit(ctx)
+	}
+	return now
+}
+
+// rollBack is noTx as far as the transaction goes. MySQL leaves a
 // transaction open whose COMMIT it refuses, and MariaDB also one whose ROLLBACK
 // a KILL QUERY met: the next holder's BEGIN would commit it. PostgreSQL's state
-// shows. A session that cannot be had without is closed. Under io.
-func (s *session) noTx(ctx context.Context, err error) (now bool) {
+// shows.
+func (s *session) rollBack(ctx context.Context, err error) (now, ended bool) {
 	for try := 0; ; try++ {
 		open := err != nil
 		if s.pg != nil {
@@ -196,12 +213,12 @@ func (s *session) noTx(ctx context.Context, err error) (now bool) {
 		}
 		switch {
 		case !open:
-			return try > 0
+			return try > 0, true
 		case s.dead():
-			return false
+			return false, false
 		case try == 5:
 			s.cut()
-			return false
+			return false, false
 		}
 		err = s.Exec(ctx, "ROLLBACK")
 	}

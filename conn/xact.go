@@ -68,8 +68,14 @@ func (k *Keeper) xactFor(r *room, s *session) *driver.TxOptions {
 // dropBegun rolls back a transaction that nobody wants any more.
 func (k *Keeper) dropBegun(s *session) {
 	_ = s.io.lock(context.Background())
+	stop := s.bound(cleanupBound)
 	s.dropBegun()
+	stop()
+	unfit := s.dead() || s.manual
 	s.io.unlock()
+	if unfit {
+		s.lose(errPeerClosed)
+	}
 }
 
 // endXact ends the context of a lock that ends with this transaction. Under io.

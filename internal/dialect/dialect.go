@@ -129,6 +129,9 @@ type Server struct {
 	// Owner is the best that the server is known to say of who holds a lock:
 	// the caller sets it after asking for one that it holds.
 	Owner Owner
+	// Fusion is how the server takes a lock and begins a transaction in one
+	// statement: the caller sets it after FindFusion. FusionNone on PostgreSQL.
+	Fusion Fusion
 }
 
 // Owner is what a server says of who holds a lock.

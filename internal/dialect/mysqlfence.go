@@ -17,12 +17,9 @@ func (t mysqlLeases) Fence(ctx context.Context, q Querier, s LeaseServer, leases
 // KILL QUERY, or at the server's time limit, it may be NULL. They can also meet the statement between
 // its COMMIT and its END, and their error is the same.
 func (t mysqlLeases) FenceAndCommit(ctx context.Context, q Querier, s LeaseServer, leases []Lease) error {
-	signal := func(state string, errno int64, text string) string {
-		return "SIGNAL SQLSTATE '" + state + "' SET MYSQL_ERRNO=" + number(errno) + ",MESSAGE_TEXT='" + text + "'; "
-	}
 	err := q.Exec(ctx, mysqlCurrent(s)+"BEGIN NOT ATOMIC CASE COALESCE("+t.count(leases)+",-1) WHEN "+number(int64(len(leases)))+" THEN COMMIT; "+
-		"WHEN -1 THEN "+signal("70100", mysqlInterrupted, "Query execution was interrupted")+
-		"ELSE "+signal("45000", mysqlMovedNumber, fenceText)+"END CASE; END")
+		"WHEN -1 THEN "+mysqlSignal("70100", mysqlInterrupted, "Query execution was interrupted")+
+		"ELSE "+mysqlSignal("45000", mysqlMovedNumber, fenceText)+"END CASE; END")
 	switch n := mysqlNumber(err); {
 	case n == mysqlMovedNumber && strings.Contains(err.Error(), fenceText):
 		return ErrMoved
