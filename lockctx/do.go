@@ -22,19 +22,24 @@ func Do(ctx context.Context, db *sql.DB, key string, fn func(context.Context) er
 
 // InTx acquires the lock, begins a transaction under it, runs fn, commits, and
 // closes the lock: in that order, so that no one who takes the lock afterwards
-// misses what fn did. It needs no slot of db's pool. txOpts may be nil. On
-// PostgreSQL the lock and BEGIN, and COMMIT and the release, travel together:
-// uncontended, it takes as many round trips as the transaction alone. With Lease
-// the transaction has a connection of its own, beside the pool.
+// misses what fn did. It needs no slot of db's pool. txOpts may be nil. The lock
+// and BEGIN travel together, and so do COMMIT and the release: uncontended, it
+// takes as many round trips as the transaction alone on PostgreSQL and MariaDB,
+// one more on MySQL, and two more where the server does not understand such
+// statements, an interceptor is to see BEGIN and COMMIT, or, on MySQL, txOpts are
+// not the default. With Lease the transaction has a connection of its own, beside
+// the pool.
 //
 // If fn returns an error or panics, the transaction is rolled back; if the lock
 // is lost before the commit, nothing is committed and the error matches
 // ErrLost. ErrOutcomeUnknown beside it means that the connection ended while
-// COMMIT was under way. nil means committed while the lock was held.
+// COMMIT was under way, or that a KILL QUERY or the server's time limit met the
+// COMMIT on MariaDB. nil means committed while the lock was held.
 //
 // Run the statements on tx. It occupies the lock's session: one under fn's
 // context that is not on tx waits for it, in vain, and fails with ErrBusy after
-// lockdb_busy_timeout.
+// lockdb_busy_timeout. On MySQL the transaction may be one of autocommit=0, in
+// which SET autocommit would commit, and is refused with ErrUnsupported.
 func InTx(ctx context.Context, db *sql.DB, key string, txOpts *sql.TxOptions,
 	fn func(context.Context, *sql.Tx) error, opts ...Option,
 ) error {

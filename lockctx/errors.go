@@ -59,7 +59,7 @@ var (
 
 	// ErrOutcomeUnknown occurs, together with ErrLost if the lock is a session lock,
 	// when the connection ended while COMMIT was under way, and on MariaDB when KILL QUERY
-	// or the server's time limit met the COMMIT of a transaction under a lease: the
-	// transaction may have taken effect or not. Look at the data to learn it.
+	// or the server's time limit met the COMMIT of InTx or of a transaction under a
+	// lease: the transaction may have taken effect or not. Look at the data to learn it.
 	ErrOutcomeUnknown = conn.ErrOutcomeUnknown
 )

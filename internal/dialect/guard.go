@@ -23,17 +23,31 @@ func (mysqlDialect) Guard(query string, args []driver.NamedValue, held []Name) V
 // rebinds tells whether the text is a USE or a SET, or has one after a semicolon.
 func rebinds(query string) bool {
 	for part := range strings.SplitSeq(query, ";") {
-		part = strings.TrimSpace(part)
-		for strings.HasPrefix(part, "/*") {
-			_, rest, _ := strings.Cut(part, "*/")
-			part = strings.TrimSpace(rest)
-		}
-		if len(part) > 3 && strings.ContainsAny(part[3:4], " \t\r\n/`") &&
+		part = afterComments(part)
+		if len(part) > 3 && strings.ContainsAny(part[3:4], " \t\r\n\v\f/`@#-") &&
 			(strings.EqualFold(part[:3], "use") || strings.EqualFold(part[:3], "set")) {
 			return true
 		}
 	}
 	return false
+}
+
+// afterComments is MySQL's text without the comments before it, but with what stands in a
+// comment that the server runs.
+func afterComments(text string) string {
+	for {
+		text = strings.TrimSpace(text)
+		end := "\n"
+		switch {
+		case strings.HasPrefix(text, "/*!"):
+			return strings.TrimLeft(text[3:], "0123456789 \t\r\n")
+		case strings.HasPrefix(text, "/*"):
+			end = "*/"
+		case !strings.HasPrefix(text, "--") && !strings.HasPrefix(text, "#"):
+			return text
+		}
+		_, text, _ = strings.Cut(text, end)
+	}
 }
 
 func (postgresDialect) Guard(query string, args []driver.NamedValue, held []Name) Verdict {
