@@ -52,11 +52,11 @@ func (k *Keeper) Acquire(ctx context.Context, req Request) (*Lock, error) {
 	if req.Lease != 0 {
 		return k.acquireLeases(ctx, []string{req.Key}, req)
 	}
-	name, err := k.resolve(req)
+	w := waiters.Get().(*waiter)
+	name, err := w.resolve(k, req)
 	if err != nil {
 		return nil, err
 	}
-	w := waiters.Get().(*waiter)
 	w.shared, w.parent, w.begin = req.Shared, ctx, req.begin
 	w.opens(k, req)
 	req.outcome, req.waiter = &w.outcome, w

@@ -41,6 +41,27 @@ type waiter struct {
 	queued        bool
 	before, after *waiter // in the queue
 	leaving       bool    // takes what answer comes next, and nothing but an answer
+
+	last resolved
+}
+
+// resolved is the key that the last call with the waiter was for: mostly the next
+// is for the same one, and PostgreSQL's name of it is a SHA-256.
+type resolved struct {
+	keeper *Keeper
+	key    string
+	name   dialect.Name
+}
+
+func (w *waiter) resolve(k *Keeper, req Request) (dialect.Name, error) {
+	if w.last.keeper == k && w.last.key == req.Key && req.Name == nil {
+		return w.last.name, nil
+	}
+	name, err := k.resolve(req)
+	if err == nil && req.Name == nil {
+		w.last = resolved{k, req.Key, name}
+	}
+	return name, err
 }
 
 // waiters are for use again: a lock that is handed from one to the next costs no
@@ -50,7 +71,7 @@ var waiters = sync.Pool{New: func() any { return &waiter{ready: make(chan struct
 // recycle gives a waiter up whose call has ended: no room and no session's queue
 // has it any more.
 func (w *waiter) recycle() {
-	*w = waiter{ready: w.ready}
+	*w = waiter{ready: w.ready, last: w.last}
 	waiters.Put(w)
 }
 
