@@ -16,8 +16,10 @@
 //   - A Lock can be a lease, which package lease keeps (lease.go, leaselock.go,
 //     leasekeeper.go, leasedial.go). A transaction under leases has a fence, which
 //     its Commit asks (fence.go, fencedtx.go, fencehand.go).
-//   - A multiplexed lock shares its session with others (multiplex.go, shared.go). A Pinned is
-//     a session without a lock (pin.go).
+//   - InTx has the lock and the transaction share messages where the server allows it (intx.go,
+//     pgpipe.go, mysqlbegin.go, xact.go).
+//   - A multiplexed lock shares its session with others (multiplex.go, shared.go, beside.go). A
+//     Pinned is a session without a lock (pin.go).
 //   - Session locks that SQL text takes on a conn's own session are noted (raw.go,
 //     rawledger.go, seenrows.go), and settled when the conn comes back to the pool: released, or
 //     parked with the session (settle.go, park.go, spare.go), whose owner is a goroutine

@@ -250,7 +250,7 @@ func (t *lockTx) end(last func(context.Context, *session) error) error {
 // tidy tells whether the session has nothing but one lock: endWork and endNested
 // would find nothing to do. Under io.
 func (s *session) tidy() bool {
-	if s.rows != nil || s.tx != nil || s.begun != nil || s.pg != nil && s.inTx() {
+	if s.rows != nil || s.tx != nil || s.begun != nil || s.manual || s.pg != nil && s.inTx() {
 		return false
 	}
 	s.mu.Lock()
