@@ -312,17 +312,14 @@ func (k *Keeper) install(r *room, w *waiter, s *session, t tenure, since time.Ti
 	l.shared = w.shared
 	l.xact = s.begun != nil && s.begun.xact
 	l.opens(w.parent)
-	k.locksHeld.Add(1)
 	k.mu.Lock()
 	if k.closing {
 		k.mu.Unlock()
-		k.locksHeld.Add(-1)
 		s.lose(ErrClosed)
 		return nil, fault(w.key, "", ErrClosed)
 	}
 	if !s.enter(l) {
 		k.mu.Unlock()
-		k.locksHeld.Add(-1)
 		return nil, fault(w.key, "", errAcquire, errPeerClosed)
 	}
 	if l.shared {
@@ -330,7 +327,7 @@ func (k *Keeper) install(r *room, w *waiter, s *session, t tenure, since time.Ti
 		k.multiplexing.held++
 	}
 	r.busy, r.holder = false, l
-	k.locks[l] = struct{}{}
+	k.list(l)
 	k.mu.Unlock()
 	return l, nil
 }

@@ -50,7 +50,6 @@ type Keeper struct {
 	idle     []*session      // free, the most recently used last
 	queue    []*sessionOrder // who waits for a session, first come first served
 	rooms    map[dialect.Name]*room
-	locks    map[*Lock]struct{}
 	multiplexing
 	nesting map[*waiter]dialect.Name // who waits for a nested lock, for Held
 
@@ -71,7 +70,6 @@ func newKeeper(cfg Config) *Keeper {
 		patience:      patience{readTimeout: cfg.ReadTimeout},
 		sessions:      make(map[*session]struct{}),
 		rooms:         make(map[dialect.Name]*room),
-		locks:         make(map[*Lock]struct{}),
 		nesting:       make(map[*waiter]dialect.Name),
 	}
 	k.leaseLocks = make(map[*Lock]struct{})
@@ -115,15 +113,43 @@ func (k *Keeper) sessionDB() *sql.DB {
 	return k.db
 }
 
+// list counts a lock that a caller is about to have. Under mu.
+func (k *Keeper) list(l *Lock) {
+	l.listed = true
+	k.locksHeld.Add(1)
+}
+
+// unlist ends that, for the first who calls it: the lock is his to release, or to
+// take out of its room. Under mu.
+func (k *Keeper) unlist(l *Lock) (mine bool) {
+	if !l.listed {
+		return false
+	}
+	l.listed = false
+	k.locksHeld.Add(-1)
+	return true
+}
+
+// outermost are the session locks that are not nested. Under mu.
+func (k *Keeper) outermost() (locks []*Lock) {
+	for s := range k.sessions {
+		s.mu.Lock()
+		for _, l := range s.locks {
+			if l.outer == nil {
+				locks = append(locks, l)
+			}
+		}
+		s.mu.Unlock()
+	}
+	return locks
+}
+
 // close ends all waits, releases all locks and closes all sessions.
 func (k *Keeper) close() {
 	k.closeOnce.Do(func() {
 		k.mu.Lock()
 		k.closing = true
-		locks := make([]*Lock, 0, len(k.locks))
-		for l := range k.locks {
-			locks = append(locks, l)
-		}
+		locks := k.outermost()
 		k.refuseAll()
 		k.mu.Unlock()
 		k.cancel()

@@ -24,6 +24,7 @@ type Lock struct {
 	ctx    lockCtx
 	since  time.Time
 	tenure tenure
+	listed bool // guarded by the keeper's mu: see list
 	xact   bool // the lock is a transaction's own and ends with it
 	bare   bool // there is no lock, only the session: see Pin
 	shared bool // it is multiplexed: the session is not its own
@@ -284,7 +285,8 @@ func (l *Lock) release(reason error) error {
 	if dbClosed {
 		note = ErrClosed
 	}
-	if !s.tidy() {
+	tidy := s.tidy()
+	if !tidy {
 		stop := s.bound(cleanupBound)
 		if s.endWork(l, gone) {
 			note = openTxAtClose(l.key)
@@ -303,7 +305,7 @@ func (l *Lock) release(reason error) error {
 		l.tellEnd()
 		return l.Err()
 	}
-	if err := l.keeper.release(l); err != nil { // releases io
+	if err := l.keeper.release(l, tidy); err != nil { // releases io
 		return err
 	}
 	return note

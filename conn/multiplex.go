@@ -247,12 +247,11 @@ func (l *Lock) closeShared(gone *Error, reason error) error {
 		return note
 	}
 	k.mu.Lock()
-	if _, mine := k.locks[l]; !mine { // lost meanwhile
+	if !k.unlist(l) { // lost meanwhile
 		k.mu.Unlock()
 		l.tellEnd()
 		return l.Err()
 	}
-	delete(k.locks, l)
 	k.multiplexing.held--
 	r := l.room
 	r.holder, r.busy = nil, true
@@ -264,7 +263,6 @@ func (l *Lock) closeShared(gone *Error, reason error) error {
 	}
 	s.entered++ // it stays shared until the end of this
 	k.mu.Unlock()
-	k.locksHeld.Add(-1)
 	defer k.leaveShared(s)
 	s.leave(l)
 	if w != nil {

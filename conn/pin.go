@@ -46,8 +46,7 @@ func (k *Keeper) Pin(ctx context.Context) (*Pinned, error) {
 	case !s.enter(l):
 		return nil, fault(pinKey, "", errPeerClosed)
 	}
-	k.locksHeld.Add(1)
-	k.locks[l] = struct{}{}
+	k.list(l)
 	return &Pinned{l}, nil
 }
 
@@ -72,14 +71,12 @@ func (p *Pinned) Close() error { return p.lock.Close() }
 func (k *Keeper) unpin(l *Lock) error {
 	s := l.sess
 	k.mu.Lock()
-	_, mine := k.locks[l]
-	delete(k.locks, l)
+	mine := k.unlist(l)
 	k.mu.Unlock()
 	if !mine { // lost meanwhile
 		s.io.unlock()
 		return l.Err()
 	}
-	k.locksHeld.Add(-1)
 	s.leave(l)
 	// Whatever the texts showed: a function may have taken a lock.
 	shown := s.mustScrub()

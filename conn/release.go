@@ -12,31 +12,29 @@ var errNotHeld = errors.New("the server said at the release that the session doe
 
 // release hands the lock to the next who waits for it in this process, or gives
 // it back to the server. The caller holds the session's io, with nothing open
-// on it; release unlocks it.
-func (k *Keeper) release(l *Lock) error {
+// on it; release unlocks it. tidy is the session's.
+func (k *Keeper) release(l *Lock, tidy bool) error {
 	if l.bare {
 		return k.unpin(l)
 	}
 	s := l.sess
 	now := time.Now()
 	k.mu.Lock()
-	if _, mine := k.locks[l]; !mine { // lost meanwhile
+	if !k.unlist(l) { // lost meanwhile
 		k.mu.Unlock()
 		s.io.unlock()
 		l.tellEnd()
 		return l.Err()
 	}
-	delete(k.locks, l)
 	r := l.room
 	r.holder, r.busy = nil, true
 	t := l.tenure
 	t.turns++
 	var w *waiter
-	if !t.over(now) && !k.closing && !s.mustScrub() && !s.unlocked && !l.xact {
+	if !t.over(now) && !k.closing && (tidy || !s.mustScrub()) && !s.unlocked && !l.xact {
 		w = r.next()
 	}
 	k.mu.Unlock()
-	k.locksHeld.Add(-1)
 	s.leave(l)
 
 	returned := false
@@ -120,23 +118,19 @@ func (s *session) mustScrub() bool {
 // vacate empties the room of a lock that is gone without having been released.
 func (k *Keeper) vacate(l *Lock) {
 	k.mu.Lock()
-	_, mine := k.locks[l]
-	if !mine {
+	if !k.unlist(l) {
 		k.mu.Unlock()
 		return
 	}
-	delete(k.locks, l)
 	if l.shared {
 		k.multiplexing.held--
 	}
 	if l.bare {
 		k.mu.Unlock()
-		k.locksHeld.Add(-1)
 		return
 	}
 	r := l.room
 	r.holder, r.busy = nil, true
 	k.mu.Unlock()
-	k.locksHeld.Add(-1)
 	k.giveUp(r, nil)
 }
