@@ -3,14 +3,14 @@
 //
 //   - conn is what database/sql pools. It owns one session of the inner driver,
 //     and routes a statement to a lock's session when its context says so
-//     (conn.go, stmt.go, tx.go).
+//     (conn.go, stmt.go, tx.go, rawaccess.go).
 //   - session is a lock session: one server connection with the ledger of the
-//     locks held on it, its keep-alive and its socket watch (session.go,
-//     keepalive.go). A result set open on it is a rows (rows.go, readahead.go).
-//   - Lock is a held lock: its states, its context, its gate (lock.go,
-//     context.go, gate.go, run.go).
+//     locks held on it, its keep-alive, its socket watch and its end
+//     (session.go, sessionend.go, keepalive.go). A result set open on it is a rows (rows.go, readahead.go).
+//   - Lock is a held lock: its states, its context, its gate, its Close (lock.go,
+//     context.go, gate.go, run.go, close.go).
 //   - Keeper is one per *sql.DB: it opens sessions (dial.go, pool.go), queues who waits
-//     (room.go, acquire.go, contend.go) and releases (release.go). What a
+//     (room.go, acquire.go, ask.go, contend.go) and releases (release.go). What a
 //     server is, and whether its locks exclude, it learns before it trusts them
 //     (truth.go, selftest.go), and asks again with every ping (proof.go).
 //   - A Lock can be a lease, which package lease keeps (lease.go, leaselock.go,
