@@ -17,7 +17,7 @@ import (
 // fuses tells whether that can be had: nobody waits to see BEGIN and COMMIT,
 // autocommit is lockdb's to switch, and if all else fails the socket can be closed.
 func (s *session) fuses() bool {
-	return s.server.Fusion != dialect.FusionNone && s.sock != nil && !s.noAutocommit.Load() && s.commitsByText()
+	return s.server.Fusion != dialect.FusionNone && s.sock != nil && !s.noAutocommit.Load() && !s.lockedTables.Load() && s.commitsByText()
 }
 
 // mysqlTryAndBegin tries for the lock and begins a transaction. asked is false if

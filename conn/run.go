@@ -185,6 +185,9 @@ func (sc scope) guard(query string, args []driver.NamedValue) error {
 		l.sess.unshare()
 	}
 	s := l.sess
+	if v.LocksTables {
+		s.lockedTables.Store(true)
+	}
 	if v.Autocommit {
 		s.noAutocommit.Store(true)
 	}

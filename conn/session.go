@@ -29,6 +29,8 @@ type session struct {
 	pinging atomic.Bool
 	// noAutocommit: every statement may leave a transaction open.
 	noAutocommit atomic.Bool
+	// lockedTables: tables may be locked, which START TRANSACTION ends.
+	lockedTables atomic.Bool
 	sock         net.Conn        // nil if the connection was dialled by others
 	own          sock.Descriptor // of sock
 	watch        *sock.Watcher   // nil where there is none

@@ -94,6 +94,24 @@ func TestSettingAutocommitInInTxCommitsNothing(t *testing.T) {
 	})
 }
 
+// Table locks that a holder left on the session end with the next transaction, as without a lock.
+func TestInTxWorksOnASessionWithTablesLeftLocked(t *testing.T) {
+	eachFusing(t, func(t *testing.T, s *dbtest.Server) {
+		view, tab := newTable(t, s)
+		_, err := tab.bare.Exec("CREATE TABLE u (id INT)")
+		require.NoError(t, err)
+		db, key := open(t, view, driver.WithMaxIdleSessions(1)), dbtest.Key(t)
+		lk := acquire(t, db, key)
+		_, err = db.ExecContext(lk.Context(), "lock TABLES u WRITE")
+		require.NoError(t, err)
+		require.NoError(t, lk.Close())
+		require.NoError(t, lockctx.InTx(testCtx(t), db, key, nil, func(ctx context.Context, tx *sql.Tx) error {
+			return tab.insert(ctx, tx, 1)
+		}))
+		require.Equal(t, []int{1}, tab.ids())
+	})
+}
+
 // A session that commits nothing by itself is left as it is.
 func TestInTxLeavesASessionWithoutAutocommitWithoutIt(t *testing.T) {
 	eachFusing(t, func(t *testing.T, s *dbtest.Server) {

@@ -162,6 +162,9 @@ type Verdict struct {
 	// Rebinds is true if the same text may mean something else to a server
 	// that prepares it after the statement.
 	Rebinds bool
+	// LocksTables is true if the statement may lock tables until START TRANSACTION,
+	// or UNLOCK TABLES, on MySQL.
+	LocksTables bool
 }
 
 // Class is what an error means for a lock.

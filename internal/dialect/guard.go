@@ -16,20 +16,22 @@ func (mysqlDialect) Guard(query string, args []driver.NamedValue, held []Name) V
 	})
 	v.Autocommit = containsFold(query, "autocommit")
 	v.MayBegin = v.MayLock || mayBegin(query) || v.Autocommit
-	v.Rebinds = rebinds(query)
+	v.Rebinds, v.LocksTables = begins(query)
 	return v
 }
 
-// rebinds tells whether the text is a USE or a SET, or has one after a semicolon.
-func rebinds(query string) bool {
+// begins tells whether the text is a USE or a SET, or a LOCK TABLES, or has one after a semicolon.
+func begins(query string) (rebinds, locksTables bool) {
 	for part := range strings.SplitSeq(query, ";") {
 		part = afterComments(part)
-		if len(part) > 3 && strings.ContainsAny(part[3:4], " \t\r\n\v\f/`@#-") &&
-			(strings.EqualFold(part[:3], "use") || strings.EqualFold(part[:3], "set")) {
-			return true
+		starts := func(word string) bool {
+			n := len(word)
+			return len(part) > n && strings.EqualFold(part[:n], word) && strings.ContainsAny(part[n:n+1], " \t\r\n\v\f/`@#-")
 		}
+		rebinds = rebinds || starts("use") || starts("set")
+		locksTables = locksTables || starts("lock")
 	}
-	return false
+	return rebinds, locksTables
 }
 
 // afterComments is MySQL's text without the comments before it, but with what stands in a
