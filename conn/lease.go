@@ -92,7 +92,7 @@ func (k *Keeper) leaseAll(ctx context.Context, rows []leaseRow, req Request) (*L
 		until = req.outcome.start.Add(req.Timeout)
 	}
 	for _, r := range rows {
-		if err = l.takeLease(m, r, req, until); err != nil {
+		if err = l.takeLease(ctx, m, r, req, until); err != nil {
 			break
 		}
 	}
@@ -120,21 +120,24 @@ func (k *Keeper) leaseAll(ctx context.Context, rows []leaseRow, req Request) (*L
 }
 
 // takeLease takes one lease, by re-entry or from the table.
-func (l *Lock) takeLease(m *lease.Manager, r leaseRow, req Request, until time.Time) error {
+func (l *Lock) takeLease(ctx context.Context, m *lease.Manager, r leaseRow, req Request, until time.Time) error {
 	if held, err := l.reenterLease(r); held || err != nil {
 		return err
 	}
 	k := l.keeper
 	k.everLeased.Store(true)
-	wait, cancel := context.WithCancel(&l.ctx)
-	defer cancel()
-	defer context.AfterFunc(k.ctx, cancel)()
-	bounded := wait
+	caller := ctx
+	if len(l.leases) > 0 {
+		caller = &l.ctx // which ends with those
+	}
+	bounded := caller
 	if !until.IsZero() {
 		// A short Timeout is to meet a free lease although a connection has to be
 		// dialled first.
-		warm, cancel := context.WithDeadline(wait, until.Add(dialGrace))
+		patient, cancel := context.WithDeadline(caller, until.Add(dialGrace))
 		defer cancel()
+		warm, done := m.Waiting(patient)
+		defer done()
 		start := time.Now()
 		if _, err := m.Table(warm); err != nil {
 			return l.explainLease(r, req, warm, err)
@@ -142,9 +145,11 @@ func (l *Lock) takeLease(m *lease.Manager, r leaseRow, req Request, until time.T
 		if late := time.Now().Add(dialGrace / 4); time.Since(start) > time.Millisecond && until.Before(late) {
 			until = late
 		}
-		bounded, cancel = context.WithDeadline(wait, until)
+		bounded, cancel = context.WithDeadline(caller, until)
 		defer cancel()
 	}
+	bounded, done := m.Waiting(bounded)
+	defer done()
 	table, err := m.Table(bounded)
 	if err != nil {
 		return l.explainLease(r, req, bounded, err)

@@ -6,6 +6,7 @@ type leaseWait struct {
 	keeper  *Keeper
 	row     leaseRow
 	outcome *outcome
+	begun   bool
 }
 
 func (k *Keeper) leaseWait(r leaseRow, o *outcome) *leaseWait {
@@ -14,6 +15,7 @@ func (k *Keeper) leaseWait(r leaseRow, o *outcome) *leaseWait {
 
 func (w *leaseWait) begin() {
 	k := w.keeper
+	w.begun = true
 	k.mu.Lock()
 	k.leaseWaits[w] = struct{}{}
 	k.mu.Unlock()
@@ -21,6 +23,9 @@ func (w *leaseWait) begin() {
 }
 
 func (w *leaseWait) over() {
+	if !w.begun {
+		return
+	}
 	k := w.keeper
 	k.mu.Lock()
 	delete(k.leaseWaits, w)
@@ -70,6 +75,9 @@ func (k *Keeper) heldLeases() []HeldLock {
 // telling says that l is about to be released, and its observers to be told: who
 // gets a lease of its next in this process is told of that afterwards.
 func (k *Keeper) telling(l *Lock) (told func()) {
+	if !k.hears(Event{Kind: EventReleased}) {
+		return func() {}
+	}
 	done := make(chan struct{})
 	k.mu.Lock()
 	for _, le := range l.leases {

@@ -62,6 +62,7 @@ func (k *Keeper) managerLocked() (*lease.Manager, error) {
 			Dialect:   k.dialect,
 			Table:     k.opts.LeaseTable,
 			Idle:      k.opts.TTL,
+			Waits:     k.ctx,
 			MaxConns:  k.opts.MaxSessions,
 			Log:       k.write,
 		})

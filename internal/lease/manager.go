@@ -22,6 +22,8 @@ type Config struct {
 	Table string
 	// Idle is how long the server lets a connection be idle.
 	Idle time.Duration
+	// Waits is the context whose end ends waits; leases stay until Close.
+	Waits context.Context
 	// MaxConns limits the connections; 0 is no limit of the user's. Fewer than
 	// four are not enough.
 	MaxConns int
@@ -40,11 +42,13 @@ type Manager struct {
 
 	ctx     context.Context // ends when Close begins
 	cancel  context.CancelFunc
+	unwait  func() bool
 	running sync.WaitGroup // goroutines; Add only through join
 
 	mu         sync.Mutex // guards what follows, and what says so; no I/O and no callback under it
 	closing    bool       // no new leases and no new goroutines
 	rooms      map[string]*room
+	sessions   map[*session]struct{} // all connections
 	beats      map[time.Duration]*beat
 	deadlines  deadlines
 	lines      []*line       // those that carry companions, or may
@@ -63,9 +67,12 @@ func New(cfg Config) *Manager {
 		table:  table{turn: make(chan struct{}, 1)},
 		rooms:  make(map[string]*room),
 		beats:  make(map[time.Duration]*beat),
+
+		sessions: make(map[*session]struct{}),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.db = m.openPool()
+	m.unwait = context.AfterFunc(cfg.Waits, m.hurryWaits)
 	return m
 }
 
@@ -123,6 +130,7 @@ func (m *Manager) Close() {
 	}
 	m.mu.Unlock()
 	m.cancel()
+	m.unwait()
 	m.running.Wait()
 	m.mu.Lock()
 	lines := m.lines

@@ -65,7 +65,11 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if server.Pooled {
 		c.m.plain.Store(true)
 	}
-	return &session{Session: inner, server: server}, nil
+	s := &session{Session: inner, server: server, m: c.m}
+	c.m.mu.Lock()
+	c.m.sessions[s] = struct{}{}
+	c.m.mu.Unlock()
+	return s, nil
 }
 
 func (c connector) Driver() driver.Driver { return c.m.cfg.Connector.Driver() }

@@ -25,6 +25,7 @@ type Session interface {
 type session struct {
 	Session
 	server dialect.LeaseServer
+	m      *Manager
 
 	mu    sync.Mutex  // guards what follows; nothing is called under it but Cut
 	timer *time.Timer // left running from one statement to the next: setting one can wake the runtime's poller
@@ -32,6 +33,7 @@ type session struct {
 	until time.Time   // when the statement under way is cut off; zero if none is
 	turn  int         // counts the statements
 	cut   bool
+	waits bool // the statement under way is of one who waits for a lease
 }
 
 // limitStep is the least that most statements are given: while the timer runs for
@@ -54,6 +56,13 @@ func (s *session) limit(ctx context.Context, d time.Duration) (inner context.Con
 	s.turn++
 	turn := s.turn
 	s.arm(d)
+	w, waits := ctx.(*waiting)
+	if s.waits = waits; waits {
+		ctx = w.Context
+		if w.end.Err() != nil {
+			s.shorten()
+		}
+	}
 	s.mu.Unlock()
 	if ctx.Done() == nil {
 		return context.Background(), s.unlimit
@@ -89,7 +98,24 @@ func (s *session) unlimit() (cut bool) {
 func (s *session) hurry(turn int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if until := time.Now().Add(grace); s.turn == turn && until.Before(s.until) {
+	if s.turn == turn {
+		s.shorten()
+	}
+}
+
+// hurryWait is hurry for the statement of one who waits, if that is under way.
+func (s *session) hurryWait() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waits {
+		s.shorten()
+	}
+}
+
+// shorten leaves the statement under way, if there is one, no more time than grace.
+// Under mu.
+func (s *session) shorten() {
+	if until := time.Now().Add(grace); until.Before(s.until) {
 		s.until = until
 		s.timer.Reset(grace)
 		s.set = true
@@ -147,6 +173,9 @@ func (s *session) ResetSession(ctx context.Context) error {
 
 // Close implements driver.Conn.
 func (s *session) Close() error {
+	s.m.mu.Lock()
+	delete(s.m.sessions, s)
+	s.m.mu.Unlock()
 	s.mu.Lock()
 	if s.timer != nil {
 		s.timer.Stop()
