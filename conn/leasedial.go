@@ -39,6 +39,9 @@ type leaseConn struct {
 	sock  net.Conn      // nil if the connection was dialled by others
 	watch *sock.Watcher // nil where there is none
 	gone  atomic.Bool   // the server has closed it
+
+	kept       []keptStmt
+	unprepared bool // it prepares no more
 }
 
 var (
@@ -46,10 +49,11 @@ var (
 	_ driver.Validator       = (*leaseConn)(nil)
 	_ driver.SessionResetter = (*leaseConn)(nil)
 	_ lease.Session          = (*leaseConn)(nil)
+	_ dialect.Preparer       = (*leaseConn)(nil)
 )
 
 // Querier implements lease.Session.
-func (c *leaseConn) Querier() dialect.Querier { return &c.phys }
+func (c *leaseConn) Querier() dialect.Querier { return c }
 
 // CanCut implements lease.Session.
 func (c *leaseConn) CanCut() bool { return c.sock != nil }

@@ -79,6 +79,10 @@ type Lease struct {
 	Owner string
 	Token int64
 	TTL   time.Duration
+	// Seen: a claim's row is there, and probably free. It need not be true: the claim is
+	// quicker if it is, and takes another round trip if the row is gone, or on MySQL and
+	// MariaDB the companion not free.
+	Seen bool
 }
 
 // LeaseRow is what a row says.
@@ -115,6 +119,8 @@ const (
 	CompanionIgnored CompanionMode = iota // do not look at it
 	CompanionFree                         // claim only if no other session has it
 	CompanionTaken                        // claim only if this session gets it without waiting, and keep it
+
+	companionModes = iota
 )
 
 // LeaseServer is what a session said at Setup.

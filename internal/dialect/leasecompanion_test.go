@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockdb/lockdb/internal/dbtest"
 	"github.com/lockdb/lockdb/internal/dialect"
 )
 
@@ -160,11 +161,14 @@ func TestAClaimThatFailsTellsWhetherItTookTheCompanion(t *testing.T) {
 		g, err := b.Claim(t.Context(), b.querier, b.s, dialect.Lease{Key: "k", Owner: "b", TTL: time.Minute}, c)
 		require.Error(t, err, "it waited for the row without an end")
 		require.Equal(t, dialect.LeaseFaultRetry, tab.Fault(err), "%v", err)
-		require.True(t, g.Taken && !g.Granted, "%+v", g)
+		require.False(t, g.Granted, "%+v", g)
+		if !tab.known || tab.Kind() != dbtest.MariaDB { // which takes the companion after the row then
+			require.True(t, g.Taken, "%+v", g)
+		}
 		keeper.run(t, "ROLLBACK")
 		released, err := tab.d.Release(t.Context(), b.querier, c.Name)
 		require.NoError(t, err)
-		require.True(t, released)
+		require.Equal(t, g.Taken, released)
 		a.requireFree(t, c.Name)
 	})
 }

@@ -19,12 +19,24 @@ type table struct {
 	dialect.Leases
 	d   dialect.Dialect
 	dsn string
+	// known: members keep statements prepared, and say of each row that it is there.
+	known bool
 }
 
-// eachTable runs fn on all servers, and through PgBouncer, each with an empty table in a fresh database.
+// eachTable runs fn on all servers, and through PgBouncer, each with an empty table in a fresh database;
+// and where that is another way, with members that know more.
 func eachTable(t *testing.T, fn func(t *testing.T, tab *table)) {
 	t.Helper()
-	eachServer(t, func(t *testing.T, s *dbtest.Server) { fn(t, newTable(t, s.CreateDatabase(t))) })
+	eachServer(t, func(t *testing.T, s *dbtest.Server) {
+		fn(t, newTable(t, s.CreateDatabase(t)))
+		if s.Kind() != dbtest.PgBouncer {
+			t.Run("known", func(t *testing.T) {
+				tab := newTable(t, s.CreateDatabase(t))
+				tab.known = true
+				fn(t, tab)
+			})
+		}
+	})
 }
 
 func eachServer(t *testing.T, fn func(t *testing.T, s *dbtest.Server)) {
@@ -77,9 +89,16 @@ type member struct {
 	s dialect.LeaseServer
 }
 
+// Claim implements dialect.Leases.
+func (m *member) Claim(ctx context.Context, q dialect.Querier, s dialect.LeaseServer, l dialect.Lease, c dialect.Companion) (dialect.Grant, error) {
+	l.Seen = l.Seen || m.known
+	return m.Leases.Claim(ctx, q, s, l, c)
+}
+
 func (tab *table) member(t testing.TB) *member {
 	t.Helper()
 	q := tab.bare(t)
+	q.prepares = tab.known
 	s, err := tab.Setup(t.Context(), q, time.Minute)
 	require.NoError(t, err)
 	return &member{q, tab, s}
@@ -155,7 +174,7 @@ func (tab *table) sql(mysql, postgres string) string {
 	return postgres
 }
 
-func values(args ...any) []driver.NamedValue {
+func values[T any](args ...T) []driver.NamedValue {
 	all := make([]driver.NamedValue, len(args))
 	for i, a := range args {
 		all[i] = driver.NamedValue{Ordinal: i + 1, Value: a}

@@ -19,9 +19,15 @@ type querier struct {
 	*sql.Conn
 	pg *pgx.Conn
 	dc driver.Conn
+
+	prepares bool
+	kept     map[string]driver.Stmt
 }
 
-var _ dialect.Querier = (*querier)(nil)
+var (
+	_ dialect.Querier  = (*querier)(nil)
+	_ dialect.Preparer = (*querier)(nil)
+)
 
 // session opens a session. The driver's connection is used outside of Conn's own lock: a test has
 // one goroutine a session.
@@ -128,6 +134,28 @@ func (q *querier) Run(ctx context.Context, query string, args ...driver.NamedVal
 	}
 	affected, err = res.RowsAffected()
 	return id, affected, err
+}
+
+func (q *querier) RunPrepared(ctx context.Context, query string, args []driver.Value) (id int64, sent bool, err error) {
+	if !q.prepares {
+		return 0, false, nil
+	}
+	stmt := q.kept[query]
+	if stmt == nil {
+		if stmt, err = q.dc.(driver.ConnPrepareContext).PrepareContext(ctx, query); err != nil {
+			return 0, true, err
+		}
+		if q.kept == nil {
+			q.kept = make(map[string]driver.Stmt)
+		}
+		q.kept[query] = stmt
+	}
+	res, err := stmt.(driver.StmtExecContext).ExecContext(ctx, values(args...))
+	if err != nil {
+		return 0, true, err
+	}
+	id, err = res.LastInsertId()
+	return id, true, err
 }
 
 func (q *querier) HandshakePID() uint32 {

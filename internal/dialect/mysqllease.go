@@ -11,9 +11,16 @@ import (
 
 // mysqlLeases sends literals only: a placeholder costs go-sql-driver two more round trips. Names are
 // taken as they are written.
-type mysqlLeases struct{ leaseTable }
+type mysqlLeases struct {
+	leaseTable
+	texts *mysqlTexts
+}
 
-func (mysqlDialect) Leases(table string) Leases { return mysqlLeases{newLeaseTable(table)} }
+func (mysqlDialect) Leases(table string) Leases {
+	t := mysqlLeases{leaseTable: newLeaseTable(table)}
+	t.texts = newMySQLTexts(t.table())
+	return t
+}
 
 // mysqlNow is the database's time in microseconds, the same throughout a statement: the time
 // at which it began. SYSDATE would be another one each time that the statement names it, and
@@ -40,11 +47,12 @@ func (t mysqlLeases) Look(ctx context.Context, q Querier, key string) (row Lease
 // released: affected rows do not count one that was released before. token is in it so that
 // nothing of it is worked out where there is no row.
 func (t mysqlLeases) Release(ctx context.Context, q Querier, _ LeaseServer, l Lease, companion *Name) (released, freed bool, err error) {
-	answer := "2+0*token"
-	if companion != nil {
-		answer += "+COALESCE(RELEASE_LOCK('" + companion.text + "'),0)"
+	var id int64
+	if companion == nil {
+		id, err = t.runPrepared(ctx, q, t.texts.release, l.Key, l.Token, l.Owner)
+	} else {
+		id, err = t.runPrepared(ctx, q, t.texts.freeing, companion.text, l.Key, l.Token, l.Owner)
 	}
-	id, _, err := q.Run(ctx, "UPDATE "+t.table()+" SET expires_us=0*LAST_INSERT_ID("+answer+") WHERE "+mysqlIs(l))
 	return id >= 2, id == 3, err
 }
 

@@ -29,6 +29,7 @@ func (t mysqlLeases) Find(ctx context.Context, q Querier) (Leases, error) {
 		return nil, fmt.Errorf("%w: %s: %s", ErrNoLeaseTable, t.table(), t.DDL())
 	}
 	t.schema = text(columns[0][0])
+	t.texts = newMySQLTexts(t.table())
 	unique, err := q.QueryRows(ctx, "SELECT CONCAT(IF(INDEX_NAME='PRIMARY','primary:',''),GROUP_CONCAT(COALESCE(COLUMN_NAME,'?'),COALESCE(SUB_PART,'') ORDER BY SEQ_IN_INDEX))"+
 		" FROM information_schema.STATISTICS"+where+" AND NON_UNIQUE=0 GROUP BY INDEX_NAME")
 	if err != nil {

@@ -9,10 +9,31 @@ import (
 )
 
 // pgLeases takes the name of the table as SQL takes it without quotes: in lower case.
-type pgLeases struct{ leaseTable }
+type pgLeases struct {
+	leaseTable
+	texts *pgTexts
+}
 
 func (postgresDialect) Leases(table string) Leases {
-	return pgLeases{newLeaseTable(strings.ToLower(table))}
+	return pgLeases{leaseTable: newLeaseTable(strings.ToLower(table))}.withTexts()
+}
+
+// pgTexts are the statements of a table's leases that are sent again and again.
+type pgTexts struct {
+	claim, quick     [companionModes]string
+	release, freeing string
+}
+
+func (t pgLeases) withTexts() pgLeases {
+	x := &pgTexts{}
+	for mode := range CompanionMode(companionModes) {
+		x.claim[mode], x.quick[mode] = t.claim(mode, mode != CompanionFree), t.quickClaim(mode)
+	}
+	x.release = "UPDATE " + t.table() + " SET expires_at='epoch' WHERE lease_key=$1::text AND token=$2::bigint AND owner=$3::text RETURNING "
+	x.freeing = x.release + "pg_advisory_unlock($4::bigint)"
+	x.release += "false"
+	t.texts = x
+	return t
 }
 
 // pgNow is the database's time in microseconds, when it is evaluated; now() would be the time at
@@ -53,18 +74,13 @@ func (t pgLeases) Look(ctx context.Context, q Querier, key string) (row LeaseRow
 // Release frees the companion before its own transaction is over: whoever gets it waits for the
 // row in its claim.
 func (t pgLeases) Release(ctx context.Context, q Querier, s LeaseServer, l Lease, companion *Name) (released, freed bool, err error) {
-	const set = " SET expires_at='epoch' WHERE lease_key="
 	var row []driver.Value
 	if s.Pooled {
-		row, err = pgAlone(ctx, q, s, "UPDATE "+t.table()+set+"'"+l.Key+"' AND token="+number(l.Token)+" AND owner='"+l.Owner+"' RETURNING false")
+		row, err = pgAlone(ctx, q, s, "UPDATE "+t.table()+" SET expires_at='epoch' WHERE lease_key='"+l.Key+"' AND token="+number(l.Token)+" AND owner='"+l.Owner+"' RETURNING false")
 	} else {
-		query := "UPDATE " + t.table() + set + "$1::text AND token=$2::bigint AND owner=$3::text RETURNING "
-		args := []any{l.Key, l.Token, l.Owner}
-		if companion == nil {
-			query += "false"
-		} else {
-			query += "pg_advisory_unlock($4::bigint)"
-			args = append(args, companion.id)
+		query, args := t.texts.release, []any{l.Key, l.Token, l.Owner}
+		if companion != nil {
+			query, args = t.texts.freeing, append(args, companion.id)
 		}
 		row, err = q.QueryRow(ctx, query, pgValues(args...)...)
 	}

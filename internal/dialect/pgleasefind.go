@@ -36,7 +36,7 @@ func (t pgLeases) Find(ctx context.Context, q Querier) (Leases, error) {
 	if len(faults) > 0 {
 		return nil, leaseShape(t.table(), t.DDL(), faults)
 	}
-	return t, nil
+	return t.withTexts(), nil
 }
 
 func pgColumnFaults(columns string) (faults []string) {

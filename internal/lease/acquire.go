@@ -70,7 +70,7 @@ func (m *Manager) Acquire(ctx context.Context, req Request) (*Lease, error) {
 func (m *Manager) claim(ctx context.Context, r *room, req Request) (*Lease, func(), error) {
 	told := req.Try
 	w := wait{m: m, room: r}
-	late, began := 0, time.Now()
+	refused, late, began := false, 0, time.Now()
 	for {
 		start := monotime.Now()
 		g, undo, err := m.ask(ctx, r, req, w.overtaking)
@@ -92,7 +92,7 @@ func (m *Manager) claim(ctx context.Context, r *room, req Request) (*Lease, func
 			if ctx.Err() != nil {
 				return nil, undo, ctx.Err()
 			}
-			l, err := m.install(r, req, g.Token, start)
+			l, err := m.install(r, req, g.Token, start, refused)
 			if l == nil && err == nil {
 				if late++; late < attempts {
 					continue // the answer was so long under way that no time is left: ask anew
@@ -102,8 +102,10 @@ func (m *Manager) claim(ctx context.Context, r *room, req Request) (*Lease, func
 			}
 			return l, undo, err
 		case g.Taken:
+			refused = true
 			continue // the refusal may be older than the companion: only the next one counts
 		}
+		refused = true
 		if err := m.look(ctx, r, req, &g); err != nil {
 			return nil, nil, err
 		}

@@ -83,6 +83,7 @@ func (m *Manager) askOnce(ctx context.Context, r *room, req Request, overtake bo
 	comp := r.comp
 	full := m.companions >= maxCompanions
 	queued := r.await != nil
+	l.Seen = comp != nil || m.seen.has(req.Key)
 	m.mu.Unlock()
 	switch {
 	case comp != nil:
@@ -142,6 +143,7 @@ func (m *Manager) look(ctx context.Context, r *room, req Request, g *dialect.Gra
 		g.Known, g.Holder, g.Left, g.Token = found, row.Owner, row.Left, row.Token
 	}
 	m.mu.Lock()
+	delete(m.seen, req.Key)
 	r.seen = Refusal{Holder: g.Holder, Left: g.Left}
 	if g.Left <= 0 {
 		r.seen = Refusal{}

@@ -13,7 +13,7 @@
 //   - Manager is one per *sql.DB: the connections (pool.go, session.go, line.go, companion.go,
 //     mind.go), the table (table.go) and the goroutines.
 //   - room is where this process waits for one lease (room.go); who has the turn
-//     there claims the row (acquire.go, ask.go) and waits across processes
+//     there claims the row (acquire.go, ask.go, seen.go) and waits across processes
 //     (await.go), under a context that also ends when waits are over (waiting.go).
 //   - Lease is a lease that is held (lease.go): beat renews it (beat.go, renew.go), it
 //     ends when no renewal was confirmed in time (deadline.go), Release gives it

@@ -17,6 +17,8 @@ type Lease struct {
 	req   Request
 	token int64
 	since time.Time
+	// wanted: others had it, or its companion, when it was asked for.
+	wanted bool
 
 	once       sync.Once // Release
 	releaseErr error
@@ -56,14 +58,14 @@ func lifetime(ttl time.Duration) time.Duration {
 
 // install makes the lease of a grant that was asked for at start; nil if the
 // answer took so long that little of its time is left.
-func (m *Manager) install(r *room, req Request, token int64, start time.Duration) (*Lease, error) {
+func (m *Manager) install(r *room, req Request, token int64, start time.Duration, wanted bool) (*Lease, error) {
 	deadline := start + lifetime(req.TTL)
 	left := deadline - monotime.Now()
 	if left < req.TTL/6 {
 		return nil, nil
 	}
 	l := &Lease{
-		m: m, room: r, req: req, token: token, since: time.Now(),
+		m: m, room: r, req: req, token: token, since: time.Now(), wanted: wanted,
 		deadline: deadline, due: start + req.Renew,
 	}
 	m.mu.Lock()
@@ -75,6 +77,7 @@ func (m *Manager) install(r *room, req Request, token int64, start time.Duration
 	m.watch(deadline, left)
 	r.held, r.busy = l, false
 	r.seen = Refusal{}
+	delete(m.seen, req.Key)
 	return l, nil
 }
 

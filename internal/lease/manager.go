@@ -48,6 +48,7 @@ type Manager struct {
 	mu         sync.Mutex // guards what follows, and what says so; no I/O and no callback under it
 	closing    bool       // no new leases and no new goroutines
 	rooms      map[string]*room
+	seen       seen
 	sessions   map[*session]struct{} // all connections
 	beats      map[time.Duration]*beat
 	deadlines  deadlines
@@ -66,9 +67,10 @@ func New(cfg Config) *Manager {
 		limits: limitsFor(cfg.MaxConns),
 		table:  table{turn: make(chan struct{}, 1)},
 		rooms:  make(map[string]*room),
-		beats:  make(map[time.Duration]*beat),
+		seen:   make(seen),
 
 		sessions: make(map[*session]struct{}),
+		beats:    make(map[time.Duration]*beat),
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.db = m.openPool()

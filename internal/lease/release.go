@@ -52,6 +52,9 @@ func (l *Lease) release() error {
 		err = &Loss{errMoved}
 	case err == nil:
 		l.state = released
+		if !l.wanted {
+			m.seen.add(l.req.Key)
+		}
 	default:
 		l.state = released
 		err = fmt.Errorf("the release was not confirmed, so that the lease lasts until its expiry, within %v: %w", l.req.TTL, err)
