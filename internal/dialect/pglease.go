@@ -30,8 +30,8 @@ func (t pgLeases) withTexts() pgLeases {
 		x.claim[mode], x.quick[mode] = t.claim(mode, mode != CompanionFree), t.quickClaim(mode)
 	}
 	x.release = "UPDATE " + t.table() + " SET expires_at='epoch' WHERE lease_key=$1::text AND token=$2::bigint AND owner=$3::text RETURNING "
-	x.freeing = x.release + "pg_advisory_unlock($4::bigint)"
-	x.release += "false"
+	x.freeing = x.release + "pg_advisory_unlock($4::bigint)," + pgUnsynced
+	x.release += "false," + pgUnsynced
 	t.texts = x
 	return t
 }
@@ -71,12 +71,19 @@ func (t pgLeases) Look(ctx context.Context, q Querier, key string) (row LeaseRow
 	return leaseRow(values, err)
 }
 
+// pgUnsynced has the transaction's commit not wait for the disk.
+const pgUnsynced = "set_config('synchronous_commit','off',true)"
+
 // Release frees the companion before its own transaction is over: whoever gets it waits for the
 // row in its claim.
+//
+// Its commit does not wait for the disk: should the server crash before it is there, the lease lasts
+// until its expiry, as if its holder had crashed. It cannot undo the release once somebody else was granted
+// the lease, since the log is written in order.
 func (t pgLeases) Release(ctx context.Context, q Querier, s LeaseServer, l Lease, companion *Name) (released, freed bool, err error) {
 	var row []driver.Value
 	if s.Pooled {
-		row, err = pgAlone(ctx, q, s, "UPDATE "+t.table()+" SET expires_at='epoch' WHERE lease_key='"+l.Key+"' AND token="+number(l.Token)+" AND owner='"+l.Owner+"' RETURNING false")
+		row, err = pgAlone(ctx, q, s, "UPDATE "+t.table()+" SET expires_at='epoch' WHERE lease_key='"+l.Key+"' AND token="+number(l.Token)+" AND owner='"+l.Owner+"' RETURNING false,"+pgUnsynced)
 	} else {
 		query, args := t.texts.release, []any{l.Key, l.Token, l.Owner}
 		if companion != nil {
@@ -84,7 +91,7 @@ func (t pgLeases) Release(ctx context.Context, q Querier, s LeaseServer, l Lease
 		}
 		row, err = q.QueryRow(ctx, query, pgValues(args...)...)
 	}
-	if err != nil || len(row) != 1 {
+	if err != nil || len(row) != 2 {
 		return false, false, err
 	}
 	freed, _ = truth(row[0])
