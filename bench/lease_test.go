@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"testing"
 	"time"
 
@@ -12,12 +13,13 @@ import (
 // BenchmarkLeaseAcquireClose measures a lease that nobody else wants against two
 // writes of a row, each committed by itself: what an acquire and a release cannot
 // do without. The goal is 1.05 times the writes. By hand it is the statements that
-// one would write for a lease, without what wakes those who wait.
+// one would write for a lease; without what wakes those who wait, and with it.
 func BenchmarkLeaseAcquireClose(b *testing.B) {
 	onCommits(b, func(b *testing.B, s server) {
 		s.Server = s.CreateDatabase(b)
 		updates := s.numbers(b, 1)
 		claim, release := s.leaseByHand(b)
+		wakingClaim, wakingRelease := s.waking(claim, release)
 		s.overNetworks(b, func(b *testing.B, s server) {
 			ctx := context.Background()
 			c := s.conn(b)
@@ -35,6 +37,7 @@ func BenchmarkLeaseAcquireClose(b *testing.B) {
 				contender{"writes", func() error { return exec(updates[0], updates[0]) }},
 				contender{"lease", lease},
 				contender{"hand", func() error { return exec(claim, release) }},
+				contender{"waking", func() error { return exec(wakingClaim, wakingRelease) }},
 			)
 		})
 	})
@@ -58,6 +61,16 @@ func (s server) leaseByHand(b *testing.B) (claim, release string) {
 	_, err := db.Exec(fmt.Sprintf(create, kind))
 	must(b, err)
 	return claim, "UPDATE hand SET expires = '1971-01-01' WHERE k = 'k' AND owner = 'me'"
+}
+
+// waking has the statements take and release a session lock, too, for which others
+// would wait.
+func (s server) waking(claim, release string) (_, _ string) {
+	values := regexp.MustCompile(`(?s)VALUES \((.*?)\)( ON )`)
+	if s.IsMySQL() {
+		return values.ReplaceAllString(claim, "SELECT $1 FROM DUAL WHERE GET_LOCK('hand', 0) = 1$2"), release + " AND RELEASE_LOCK('hand') = 1"
+	}
+	return values.ReplaceAllString(claim, "SELECT $1 WHERE pg_try_advisory_lock(42)$2"), release + " RETURNING pg_advisory_unlock(42)"
 }
 
 // BenchmarkFencedCommit measures a transaction with one update: plain, and begun

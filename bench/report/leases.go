@@ -6,16 +6,16 @@ func leaseTable(r results) table {
 	t := table{
 		title: "Leases",
 		note: "A lease acquired and released, against two writes of a row that are committed one by one, and against the statements " +
-			"that one would write for a lease by hand; and a transaction with one update that is fenced by a lease, against a plain one. In µs.",
-		head: []string{"", "two writes", "by hand", "lease", "by hand/writes", "lease/writes", "plain", "fenced", "fenced/plain"},
+			"that one would write for a lease by hand, without and with a session lock that wakes those who wait; and a transaction with one update that is fenced by a lease, against a plain one. In µs.",
+		head: []string{"", "two writes", "by hand", "waking by hand", "lease", "by hand/writes", "waking/writes", "lease/writes", "plain", "fenced", "fenced/plain"},
 	}
 	for _, s := range servers {
 		for _, commits := range []string{"durable", "fast"} {
 			for _, n := range networks {
 				writes := []string{"LeaseAcquireClose", "server=" + s, "commits=" + commits, n, "ratio"}
 				fenced := []string{"FencedCommit", "server=" + s, "commits=" + commits, n, "ratio"}
-				row := append([]string{serverNames[s] + ", " + commits + networkOf[n]}, columns(r, "%.0f", micro, []string{"writes-ns", "hand-ns", "lease-ns"}, writes...)...)
-				row = append(row, columns(r, "%.2f×", 1, []string{"hand/writes", "lease/writes"}, writes...)...)
+				row := append([]string{serverNames[s] + ", " + commits + networkOf[n]}, columns(r, "%.0f", micro, []string{"writes-ns", "hand-ns", "waking-ns", "lease-ns"}, writes...)...)
+				row = append(row, columns(r, "%.2f×", 1, []string{"hand/writes", "waking/writes", "lease/writes"}, writes...)...)
 				row = append(row, columns(r, "%.0f", micro, []string{"plain-ns", "fenced-ns"}, fenced...)...)
 				t.rows = append(t.rows, append(row, number(r.at("fenced/plain", fenced...), "%.2f×")))
 			}
