@@ -140,7 +140,8 @@ func (k *Keeper) tryWhile(ctx context.Context, s *session, r *room, w *waiter) (
 		return k.tryShared(s, r.name, w.key), true
 	}
 	done := make(chan sharedTry, 1)
-	if !k.spawn(func() { done <- k.tryShared(s, r.name, w.key) }) {
+	key := w.key // the try can outlast the call, and w is another's then
+	if !k.spawn(func() { done <- k.tryShared(s, r.name, key) }) {
 		k.leaveShared(s)
 		k.giveUp(r, nil)
 		return sharedTry{err: ErrClosed}, false
