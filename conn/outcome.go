@@ -60,10 +60,11 @@ func (o *outcome) end(l *Lock, err error) {
 }
 
 // waited is how long a call has waited, which brought that lock, or none. Where the
-// grant was its end, the clock has been read then.
+// grant was its end, the clock has been read then; by who hands the lock on, before
+// he sees who waits: that one may have come since.
 func waited(start time.Time, l *Lock) time.Duration {
 	if l != nil && !l.isLease && l.keys == nil {
-		return l.since.Sub(start)
+		return max(0, l.since.Sub(start))
 	}
 	return time.Since(start)
 }
