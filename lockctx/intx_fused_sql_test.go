@@ -74,6 +74,7 @@ func TestSettingAutocommitInInTxCommitsNothing(t *testing.T) {
 		for _, set := range []string{
 			"SET autocommit = 1", " /* all */ set @a = 1, Autocommit = ON", "SET/**/@@session.autocommit=1", "SET@@autocommit=1",
 			"-- all\n# of it\nSET SESSION autocommit=1", "/*!40000 SET autocommit=1 */",
+			"/* all; of it */ SET autocommit=1", "-- all; of it\nSET autocommit=1", "/*!40000 */ SET autocommit=1", "/*!40000 /* all */ SET autocommit=1 */",
 		} {
 			err := lockctx.InTx(testCtx(t), db, dbtest.Key(t), nil, func(ctx context.Context, tx *sql.Tx) error {
 				tab.mustInsert(ctx, tx, 1)

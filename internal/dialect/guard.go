@@ -22,14 +22,15 @@ func (mysqlDialect) Guard(query string, args []driver.NamedValue, held []Name) V
 
 // begins tells whether the text is a USE or a SET, or a LOCK TABLES, or has one after a semicolon.
 func begins(query string) (rebinds, locksTables bool) {
-	for part := range strings.SplitSeq(query, ";") {
-		part = afterComments(part)
+	for more := true; more; {
+		first := afterComments(query) // a semicolon may be in them
 		starts := func(word string) bool {
 			n := len(word)
-			return len(part) > n && strings.EqualFold(part[:n], word) && strings.ContainsAny(part[n:n+1], " \t\r\n\v\f/`@#-")
+			return len(first) > n && strings.EqualFold(first[:n], word) && strings.ContainsAny(first[n:n+1], " \t\r\n\v\f/`@#-")
 		}
 		rebinds = rebinds || starts("use") || starts("set")
 		locksTables = locksTables || starts("lock")
+		_, query, more = strings.Cut(query, ";")
 	}
 	return rebinds, locksTables
 }
@@ -42,7 +43,11 @@ func afterComments(text string) string {
 		end := "\n"
 		switch {
 		case strings.HasPrefix(text, "/*!"):
-			return strings.TrimLeft(text[3:], "0123456789 \t\r\n")
+			text = strings.TrimLeft(text[3:], "0123456789")
+			continue
+		case strings.HasPrefix(text, "*/"): // such a one was empty
+			text = text[2:]
+			continue
 		case strings.HasPrefix(text, "/*"):
 			end = "*/"
 		case !strings.HasPrefix(text, "--") && !strings.HasPrefix(text, "#"):
