@@ -94,6 +94,16 @@ func (c *call) ended() error {
 	return err
 }
 
+// outlived is for a call that leaves something behind which keeps its context, as
+// pgx's transaction does, to be looked at again at its end. Either that context
+// has ended, or it never will.
+func (c *call) outlived() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off = true
+	return c.err
+}
+
 // detach lets go of the caller's context.
 func (c *call) detach() {
 	if c.stop != nil {

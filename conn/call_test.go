@@ -83,3 +83,18 @@ func TestACallThatIsEndedFromAllSidesEndsOnceOrNever(t *testing.T) {
 		}
 	}
 }
+
+func TestACallIsOutlivedByWhatHasNotSeenItEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c, over := newCall(ctx, true), newCall(ctx, true)
+		require.NoError(t, c.outlived())
+		cancel()
+		synctest.Wait()
+		c.finish()
+		require.NoError(t, c.Err())
+		require.ErrorIs(t, over.outlived(), context.Canceled)
+		over.finish()
+		require.ErrorIs(t, over.Err(), context.Canceled)
+	})
+}

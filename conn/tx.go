@@ -129,6 +129,11 @@ func (sc scope) begin(ctx context.Context, c *conn, opts driver.TxOptions) (driv
 		inner, err := s.takeBegun(opts), error(nil)
 		if inner == nil {
 			inner, err = s.phys.begin(ctx, opts)
+			if c, ok := ctx.(*call); ok && err == nil {
+				if err = c.outlived(); err != nil { // pgx would end the connection with the transaction
+					s.noTx(context.Background(), err)
+				}
+			}
 		}
 		if err == nil {
 			t.inner, t.manual = inner, s.manual
