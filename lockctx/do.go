@@ -39,7 +39,8 @@ func Do(ctx context.Context, db *sql.DB, key string, fn func(context.Context) er
 // Run the statements on tx. It occupies the lock's session: one under fn's
 // context that is not on tx waits for it, in vain, and fails with ErrBusy after
 // lockdb_busy_timeout. On MySQL the transaction may be one of autocommit=0, in
-// which SET autocommit would commit, and is refused with ErrUnsupported.
+// which SET autocommit would commit, and is refused with ErrUnsupported. One that
+// its text does not show, in a procedure or behind EXECUTE, does commit.
 func InTx(ctx context.Context, db *sql.DB, key string, txOpts *sql.TxOptions,
 	fn func(context.Context, *sql.Tx) error, opts ...Option,
 ) error {
