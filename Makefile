@@ -41,7 +41,7 @@ withservers: servers
 .PHONY: test
 test: withservers
 	$(WITH_SERVERS) $(GO) test -race -timeout $(TIMEOUT) \
-		$(if $(RUN),-run '$(RUN)') $(if $(COUNT),-count $(COUNT)) $(TESTFLAGS) $(PKG)
+		$(if $(RUN),-run '$(value RUN)') $(if $(COUNT),-count $(COUNT)) $(TESTFLAGS) $(PKG)
 
 # What depends on the Go version is in conn: the next one's database/sql scans rows another way.
 .PHONY: test-next
@@ -78,7 +78,7 @@ fuzz:
 
 .PHONY: bench
 bench: withservers bench-servers
-	$(WITH_SERVERS) $(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(if $(COUNT),-count $(COUNT)) \
+	$(WITH_SERVERS) $(GO) test -run '^$$' -bench '$(value BENCH)' -benchmem $(if $(COUNT),-count $(COUNT)) \
 		$(TESTFLAGS) $(if $(filter-out $(ALL),$(PKG)),$(PKG),./bench/...)
 
 # Runs a few of them once, to see whether they still run.

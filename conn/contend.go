@@ -108,7 +108,11 @@ func (k *Keeper) deliver(r *room, s *session) {
 		s.io.unlock()
 		if err != nil {
 			s.lose(err)
-			k.write(slog.LevelWarn, "lockdb: a lock that nobody waits for any more could not be released: its session was closed, and the lock with it",
+			level := slog.LevelWarn
+			if k.ctx.Err() != nil { // db.Close closes it
+				level = slog.LevelDebug
+			}
+			k.write(level, "lockdb: a lock that nobody waits for any more could not be released: its session was closed, and the lock with it",
 				slog.String("lock", r.name.String()), slog.Int64("session", s.server.SessionID), slog.Any("error", err))
 			s = nil
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lockdb/lockdb/internal/lease"
 )
 
 // The bounds of a lease's TTL. Below the least, the time between two renewals is
@@ -26,7 +28,7 @@ func (r *Request) Check() error {
 		return fault(r.Key, "AdvisoryID and AdvisoryPair name advisory locks, and a lease is a row of a table: use one or the other", ErrUnsupported)
 	case r.Renew > r.Lease/3:
 		return fmt.Errorf("lockdb: RenewEvery(%v) is more than a third of the lease's TTL (%v): the lease counts as lost after %v without a renewal, "+
-			"and one that is late or fails must leave time for the next; use at most %v", r.Renew, r.Lease, r.Lease*84/100, r.Lease/3)
+			"and one that is late or fails must leave time for the next; use at most %v", r.Renew, r.Lease, lease.Lifetime(r.Lease), r.Lease/3)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func main() {
 
 // open is all that changes: lockdb opens the *sql.DB, and gorm gets it.
 func open(dialect, dsn string) (*sql.DB, *gorm.DB, error) {
-	db, err := sql.Open("lockdb", dsn)
+	db, err := sql.Open(dialect+"-lockdb", dsn) // "lockdb" takes either; this one tells a DSN of the other from its own
 	if err != nil {
 		return nil, nil, err
 	}

@@ -73,7 +73,7 @@ func (b *beat) take() (together, alone []*Lease) {
 	for l := range b.leases {
 		switch {
 		case l.due > now+b.every*3/4:
-		case l.committing > 0 && l.deadline-now > lifetime(l.req.TTL)/2:
+		case l.committing > 0 && l.deadline-now > Lifetime(l.req.TTL)/2:
 			l.due = now + b.every/8 // perhaps none is under way then
 		case l.committing > 0, l.alone:
 			alone = append(alone, l)

@@ -48,18 +48,18 @@ const (
 	lost
 )
 
-// lifetime is how long after the start of the last confirmed exchange a lease
+// Lifetime is how long after the start of the last confirmed exchange a lease
 // counts as lost. The row's expiry runs for the whole TTL and starts later, so
 // ours passes first: 16 % and 100 ms cover what two clocks differ by and how
 // long user code takes to stop.
-func lifetime(ttl time.Duration) time.Duration {
+func Lifetime(ttl time.Duration) time.Duration {
 	return ttl*84/100 - min(100*time.Millisecond, ttl/20)
 }
 
 // install makes the lease of a grant that was asked for at start; nil if the
 // answer took so long that little of its time is left.
 func (m *Manager) install(r *room, req Request, token int64, start time.Duration, wanted bool) (*Lease, error) {
-	deadline := start + lifetime(req.TTL)
+	deadline := start + Lifetime(req.TTL)
 	left := deadline - monotime.Now()
 	if left < req.TTL/6 {
 		return nil, nil
@@ -110,9 +110,9 @@ func (l *Lease) Err() error {
 // ErrBadConn would have database/sql repeat a Commit. Under mu.
 func (l *Lease) overdue() error {
 	if l.trouble != nil {
-		return fmt.Errorf("no renewal was confirmed for %v (its TTL is %v), the last because of: %v", lifetime(l.req.TTL), l.req.TTL, l.trouble)
+		return fmt.Errorf("no renewal was confirmed for %v (its TTL is %v), the last because of: %v", Lifetime(l.req.TTL), l.req.TTL, l.trouble)
 	}
-	return fmt.Errorf("no renewal was confirmed for %v (its TTL is %v)", lifetime(l.req.TTL), l.req.TTL)
+	return fmt.Errorf("no renewal was confirmed for %v (its TTL is %v)", Lifetime(l.req.TTL), l.req.TTL)
 }
 
 // Lose says that a fence found that the lease has moved on.

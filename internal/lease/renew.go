@@ -123,7 +123,7 @@ func (b *beat) note(leases []*Lease, moved []int, start time.Duration, err error
 		case slices.Contains(moved, i):
 			_ = l.lose(errMoved)
 		default:
-			l.deadline, l.due = start+lifetime(l.req.TTL), start+b.every
+			l.deadline, l.due = start+Lifetime(l.req.TTL), start+b.every
 			l.alone, l.trouble = false, nil
 		}
 	}
