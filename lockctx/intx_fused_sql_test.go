@@ -101,15 +101,20 @@ func TestInTxWorksOnASessionWithTablesLeftLocked(t *testing.T) {
 		view, tab := newTable(t, s)
 		_, err := tab.bare.Exec("CREATE TABLE u (id INT)")
 		require.NoError(t, err)
-		db, key := open(t, view, driver.WithMaxIdleSessions(1)), dbtest.Key(t)
-		lk := acquire(t, db, key)
-		_, err = db.ExecContext(lk.Context(), "lock TABLES u WRITE")
-		require.NoError(t, err)
-		require.NoError(t, lk.Close())
-		require.NoError(t, lockctx.InTx(testCtx(t), db, key, nil, func(ctx context.Context, tx *sql.Tx) error {
-			return tab.insert(ctx, tx, 1)
-		}))
-		require.Equal(t, []int{1}, tab.ids())
+		for id, locks := range []string{
+			"lock TABLES u WRITE", "FLUSH TABLES u WITH READ LOCK", "flush/**/LOCAL TABLES u WITH READ LOCK", "FLUSH TABLES u FOR EXPORT",
+		} {
+			db, key := open(t, view, driver.WithMaxIdleSessions(1)), dbtest.Key(t)
+			lk := acquire(t, db, key)
+			_, err = db.ExecContext(lk.Context(), locks)
+			require.NoError(t, err)
+			require.NoError(t, lk.Close())
+			require.NoError(t, lockctx.InTx(testCtx(t), db, key, nil, func(ctx context.Context, tx *sql.Tx) error {
+				return tab.insert(ctx, tx, id)
+			}), locks)
+			require.Contains(t, tab.ids(), id, locks)
+			require.NoError(t, db.Close())
+		}
 	})
 }
 

@@ -20,7 +20,8 @@ func (mysqlDialect) Guard(query string, args []driver.NamedValue, held []Name) V
 	return v
 }
 
-// begins tells whether the text is a USE or a SET, or a LOCK TABLES, or has one after a semicolon.
+// begins tells whether the text is a USE or a SET, or a LOCK TABLES or a FLUSH, which can
+// lock tables, too, or has one after a semicolon.
 func begins(query string) (rebinds, locksTables bool) {
 	for more := true; more; {
 		first := afterComments(query) // a semicolon may be in them
@@ -29,7 +30,7 @@ func begins(query string) (rebinds, locksTables bool) {
 			return len(first) > n && strings.EqualFold(first[:n], word) && strings.ContainsAny(first[n:n+1], " \t\r\n\v\f/`@#-")
 		}
 		rebinds = rebinds || starts("use") || starts("set")
-		locksTables = locksTables || starts("lock")
+		locksTables = locksTables || starts("lock") || starts("flush")
 		_, query, more = strings.Cut(query, ";")
 	}
 	return rebinds, locksTables
