@@ -77,6 +77,7 @@ func (c *conn) dropRaw() {
 	s.mu.Lock()
 	s.scrub.locks, s.scrub.raw = true, true
 	s.mu.Unlock()
+	s.lockedTables.Store(true) // nobody saw the statements
 	dead := s.dead()
 	s.endLoan()
 	sc.gate().leave()

@@ -102,12 +102,21 @@ func TestInTxWorksOnASessionWithTablesLeftLocked(t *testing.T) {
 		_, err := tab.bare.Exec("CREATE TABLE u (id INT)")
 		require.NoError(t, err)
 		for id, locks := range []string{
-			"lock TABLES u WRITE", "FLUSH TABLES u WITH READ LOCK", "flush/**/LOCAL TABLES u WITH READ LOCK", "FLUSH TABLES u FOR EXPORT",
+			"lock TABLES u WRITE", "FLUSH TABLES u WITH READ LOCK", "flush/**/LOCAL TABLES u WITH READ LOCK", "FLUSH TABLES u FOR EXPORT", "through Raw",
 		} {
 			db, key := open(t, view, driver.WithMaxIdleSessions(1)), dbtest.Key(t)
 			lk := acquire(t, db, key)
-			_, err = db.ExecContext(lk.Context(), locks)
-			require.NoError(t, err)
+			if locks == "through Raw" {
+				c, err := lk.Conn(testCtx(t))
+				require.NoError(t, err)
+				require.NoError(t, c.Raw(func(dc any) error {
+					return rawExec(testCtx(t), dc, "LOCK TABLES u WRITE", "")
+				}))
+				require.NoError(t, c.Close())
+			} else {
+				_, err = db.ExecContext(lk.Context(), locks)
+				require.NoError(t, err)
+			}
 			require.NoError(t, lk.Close())
 			require.NoError(t, lockctx.InTx(testCtx(t), db, key, nil, func(ctx context.Context, tx *sql.Tx) error {
 				return tab.insert(ctx, tx, id)
