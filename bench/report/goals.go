@@ -79,7 +79,7 @@ func goals(r results) []goal {
 			}
 			trip := r.at("literals-ns", "AcquireClose", s, "rtt=1ms", "ctx=plain", "ratio") / 2
 			more := (r.at("lockdb-ns", "InTx", s, "rtt=1ms", "ratio") - r.at("plain-ns", "InTx", s, "rtt=1ms", "ratio")) / trip
-			f := atMost(math.Round(more*10)/10, 1, "+%.1f round trips")
+			f := atMost(math.Round(more), 1, "+%.0f round trips") // they are whole: the rest is the server's time
 			f.text = number(times, "%.2f×") + ", " + f.text
 			return f
 		})},
