@@ -38,10 +38,9 @@ WITH_SERVERS = bin/withservers --
 withservers: servers
 	@$(GO) build -o bin/withservers ./internal/dbtest/cmd/withservers
 
-# Tests that run on all servers at a time mostly wait: so many do, whatever the processors.
 .PHONY: test
 test: withservers
-	$(WITH_SERVERS) $(GO) test -race -timeout $(TIMEOUT) -parallel 4 \
+	$(WITH_SERVERS) $(GO) test -race -timeout $(TIMEOUT) \
 		$(if $(RUN),-run '$(value RUN)') $(if $(COUNT),-count $(COUNT)) $(TESTFLAGS) $(PKG)
 
 # What depends on the Go version is in conn: the next one's database/sql scans rows another way.
