@@ -3,10 +3,11 @@
 //
 //   - conn is what database/sql pools. It owns one session of the inner driver,
 //     and routes a statement to a lock's session when its context says so
-//     (conn.go, stmt.go, tx.go, rawaccess.go).
+//     (conn.go, stmt.go, stmtown.go, tx.go, rawaccess.go).
 //   - session is a lock session: one server connection with the ledger of the
 //     locks held on it, its keep-alive, its socket watch and its end
-//     (session.go, sessionend.go, keepalive.go). A result set open on it is a rows (rows.go, readahead.go).
+//     (session.go, sessionend.go, keepalive.go). A result set open on it is a rows
+//     (rows.go, readahead.go).
 //   - Lock is a held lock: its states, its context, its gate, its Close (lock.go,
 //     context.go, gate.go, run.go, close.go).
 //   - Keeper is one per *sql.DB: it opens sessions (dial.go, pool.go), queues who waits
@@ -14,7 +15,7 @@
 //     server is, and whether its locks exclude, it learns before it trusts them
 //     (truth.go, selftest.go), and asks again with every ping (proof.go).
 //   - A Lock can be a lease, which package lease keeps (lease.go, leaselock.go,
-//     leasekeeper.go, leasedial.go). A transaction under leases has a fence, which
+//     leasekeeper.go, leasedial.go, leaseprepared.go). A transaction under leases has a fence, which
 //     its Commit asks (fence.go, fencedtx.go, fencehand.go).
 //   - InTx has the lock and the transaction share messages where the server allows it (intx.go,
 //     pgpipe.go, mysqlbegin.go, xact.go).
