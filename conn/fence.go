@@ -164,16 +164,26 @@ func (f *fence) moved(why error, sure bool) error {
 		}
 		if moved {
 			l := f.lose(le, why)
-			out = fault(l.key, "the transaction was rolled back, since at its COMMIT the lease had moved on", ErrLost, why)
+			out = rolledBack(l.key, why)
 		}
 	}
 	switch {
 	case out != nil:
 		return out
 	case sure:
-		return fault(f.locks[0].key, "the transaction was rolled back, since at its COMMIT a lease had moved on", ErrLost, why)
+		return rolledBack(f.locks[0].key, why)
 	}
 	return why
+}
+
+// rolledBack is the error of a COMMIT that was refused because the lease has moved
+// on, which a fence says in so many words and a conflict of transactions does not.
+func rolledBack(key string, why error) error {
+	what := "the transaction was rolled back at its COMMIT"
+	if !errors.Is(why, dialect.ErrMoved) {
+		what += ", since the lease has moved on"
+	}
+	return fault(key, what, ErrLost, why)
 }
 
 // lose ends the locks that have that lease, and returns the innermost.

@@ -112,6 +112,9 @@ func (l *Lock) lostIn(ended, err error) error {
 	if errors.Is(err, driver.ErrBadConn) {
 		err = errPeerClosed
 	}
+	if errors.Is(err, ended) {
+		ended = nil // no need to say it twice
+	}
 	return fault(l.key, "the session ended while a statement ran", ErrLost, err, ended)
 }
 
