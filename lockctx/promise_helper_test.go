@@ -135,12 +135,16 @@ func endOf(ctx context.Context) <-chan time.Time {
 	return end
 }
 
-// within receives from c, or fails the test.
-func within[T any](t testing.TB, c <-chan T, d time.Duration, what string) (v T) {
+// within receives from c, or fails the test. What goes on then is logged, with what explain has to say.
+func within[T any](t testing.TB, c <-chan T, d time.Duration, what string, explain ...func()) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
 	case <-time.After(d):
+		logGoroutines(t)
+		for _, f := range explain {
+			f()
+		}
 		t.Fatalf("%s: not within %v", what, d)
 	}
 	return v

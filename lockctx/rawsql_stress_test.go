@@ -34,6 +34,8 @@ type rawStress struct {
 	tenancies map[string][]tenancy
 }
 
+func (st *rawStress) explain() { logServer(st.t, st.view, st.keys...) }
+
 // turn is one take, and its release in every case.
 func (st *rawStress) turn(r *rand.Rand) {
 	key := st.keys[r.IntN(len(st.keys))]
@@ -121,7 +123,7 @@ func TestStressOfRawLocksLeavesNoneAndLetsNeverTwoIn(t *testing.T) {
 			})
 		}
 		st.kill(rand.New(rand.NewPCG(seed, 99)), killer.conn, spared)
-		within(t, async(func() bool { all.Wait(); return true }), 3*promptly, "the goroutines' end")
+		within(t, async(func() bool { all.Wait(); return true }), 3*promptly, "the goroutines' end", st.explain)
 
 		turns := 0
 		for _, key := range st.keys {
@@ -137,6 +139,6 @@ func TestStressOfRawLocksLeavesNoneAndLetsNeverTwoIn(t *testing.T) {
 		t.Logf("%d tenancies in %d turns", turns, st.all.Load())
 		require.Empty(t, heldBy(t, st.db))
 		require.NoError(t, st.db.Close())
-		require.Eventually(t, func() bool { return len(view.Sessions(t)) == len(spared) }, promptly, 10*time.Millisecond, "sessions were left")
+		becomes(t, func() bool { return len(view.Sessions(t)) == len(spared) }, "sessions were left", st.explain)
 	})
 }

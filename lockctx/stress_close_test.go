@@ -40,15 +40,14 @@ func TestStressOfDBCloseLeavesNoLockNoSessionAndNobodyWaiting(t *testing.T) {
 				work.Go(func() { st.untilClosed(ctx, db, i) })
 			}
 			time.Sleep(time.Duration(r.IntN(100_000)) * time.Microsecond)
-			require.NoError(t, within(t, async(db.Close), promptly, "the end of db.Close"))
-			within(t, async(func() bool { work.Wait(); return true }), promptly, "the end of the work")
+			require.NoError(t, within(t, async(db.Close), promptly, "the end of db.Close", st.explain))
+			within(t, async(func() bool { work.Wait(); return true }), promptly, "the end of the work", st.explain)
 			cancel()
 			for row := range st.rows {
 				out.free(st.keyOf(row), promptly) // at once, or when the server sees the end of a session that was at work
 			}
 		}
-		require.Eventually(t, func() bool { return len(view.Sessions(t)) == before+1 }, promptly, 10*time.Millisecond,
-			"there are to be no sessions but the test's own")
+		becomes(t, func() bool { return len(view.Sessions(t)) == before+1 }, "there are to be no sessions but the test's own", st.explain)
 		st.check(tab)
 	})
 }

@@ -108,17 +108,17 @@ func TestStressLosesNoUpdateNoSessionAndNoGoroutine(t *testing.T) {
 		time.Sleep(stressTime(t))
 		close(stop)
 		joined := async(func() error { work.Wait(); trouble.Wait(); return nil })
-		require.NoError(t, within(t, joined, 2*promptly, "the workers' end"))
+		require.NoError(t, within(t, joined, 2*promptly, "the workers' end", st.explain))
 		st.check(tab)
 
 		// What each db keeps: idle connections, and idle lock sessions.
-		require.Eventually(t, func() bool { return len(view.Sessions(t)) <= len(before)+len(st.dbs)*(2+2) },
-			promptly, 10*time.Millisecond, "sessions were left on the server")
+		becomes(t, func() bool { return len(view.Sessions(t)) <= len(before)+len(st.dbs)*(2+2) },
+			"sessions were left on the server", st.explain)
 		for _, db := range st.dbs {
 			require.NoError(t, db.Close())
 		}
-		require.Eventually(t, func() bool { return len(view.Sessions(t)) == len(before) },
-			promptly, 10*time.Millisecond, "sessions were left on the server after Close")
+		becomes(t, func() bool { return len(view.Sessions(t)) == len(before) },
+			"sessions were left on the server after Close", st.explain)
 	})
 }
 
@@ -147,6 +147,15 @@ func (st *stress) open(dsn string, opts ...driver.Option) *sql.DB {
 	db := openDSN(st.t, dsn, opts...)
 	db.SetConnMaxLifetime(200 * time.Millisecond)
 	return db
+}
+
+// explain logs what the server says of those who are not done.
+func (st *stress) explain() {
+	keys := make([]string, st.rows)
+	for row := range keys {
+		keys[row] = st.keyOf(row)
+	}
+	logServer(st.t, st.view, keys...)
 }
 
 func (st *stress) rand(i int) *rand.Rand { return rand.New(rand.NewPCG(st.seed, uint64(i))) }
