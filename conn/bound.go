@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -15,13 +16,16 @@ const cleanupBound = 5 * time.Second
 // cut: setting a timer can wake the runtime's poller, which costs more than
 // anything else that a release does on our side.
 type bound struct {
-	mu    sync.Mutex // guards what follows; nothing is called under it
+	mu    sync.Mutex // guards what follows; nothing is called under it but a context's Err
 	timer *time.Timer
 	set   bool      // timer fires within cleanupBound, and at until or before
-	until time.Time // zero while nothing is bounded
+	until time.Time // zero while nothing is bounded, or nothing yet: see ends
 	turn  int       // counts the uses
 	cut   bool      // the time was over: the session is being cut off
 	stop  func()    // the session's unbound, made once
+
+	ends  context.Context // if not nil, until is after from its end on, which overdue looks for
+	after time.Duration
 }
 
 var errOverdue = errors.New("the server did not answer in time")
@@ -37,8 +41,29 @@ func (s *session) bound(d time.Duration) (stop func()) {
 	b := &s.bounded
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.until, b.ends = time.Now().Add(d), nil
+	return b.start(s)
+}
+
+// boundAfter closes the socket if what follows, under io, goes on for d, which is at
+// least cleanupBound, after the end of ctx; of one that ends without having had a
+// deadline, up to cleanupBound later. It is for COMMIT and ROLLBACK, which the drivers
+// do not break off: behind a network that is silent, and whose nearer end keeps TCP
+// alive, they would last for ever, and so would the lock. Else as bound.
+func (s *session) boundAfter(ctx context.Context, d time.Duration) (stop func()) {
+	b := &s.bounded
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.until, b.ends, b.after = time.Time{}, aroundLocks(ctx), d
+	if b.ends.Done() == nil {
+		b.ends = nil
+	}
+	return b.start(s)
+}
+
+// start begins a use. Under mu.
+func (b *bound) start(s *session) (stop func()) {
 	b.turn++
-	b.until = time.Now().Add(d)
 	switch {
 	case b.timer == nil:
 		b.timer, b.stop = time.AfterFunc(cleanupBound, s.cutOverdue), s.unbound
@@ -52,7 +77,7 @@ func (s *session) bound(d time.Duration) (stop func()) {
 func (s *session) unbound() {
 	b := &s.bounded
 	b.mu.Lock()
-	b.until = time.Time{}
+	b.until, b.ends = time.Time{}, nil
 	cut := b.cut
 	b.mu.Unlock()
 	if cut {
@@ -82,7 +107,23 @@ func (b *bound) hurry(turn int, d time.Duration) {
 func (b *bound) overdue() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.set = false; b.until.IsZero() || b.cut {
+	b.set = false
+	switch {
+	case b.cut:
+		return false
+	case b.ends == nil:
+	case b.ends.Err() == nil:
+		b.timer.Reset(cleanupBound)
+		b.set = true
+		return false
+	default:
+		ended := time.Now()
+		if at, ok := b.ends.Deadline(); ok && at.Before(ended) {
+			ended = at
+		}
+		b.until, b.ends = ended.Add(b.after), nil
+	}
+	if b.until.IsZero() {
 		return false
 	}
 	left := time.Until(b.until)

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"context"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -82,6 +83,61 @@ func TestBoundLetsALongerUseHaveItsTimeUnlessItIsHurried(t *testing.T) {
 		require.False(t, cut())
 		time.Sleep(2 * time.Millisecond)
 		require.True(t, cut())
+	})
+}
+
+func TestBoundAfterBeginsWithTheEndOfTheContext(t *testing.T) {
+	const d = 2 * cleanupBound
+	for name, c := range map[string]struct {
+		ctx func(context.Context) (context.Context, context.CancelFunc)
+		cut time.Duration
+	}{
+		"which is long over": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx, cancel
+		}, cleanupBound + d},
+		"at its deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 101*time.Second)
+		}, 101*time.Second + d},
+		"before its deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithTimeout(ctx, time.Hour)
+			time.AfterFunc(101*time.Second, cancel)
+			return ctx, cancel
+		}, 105*time.Second + d},
+		"of a lock's": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithTimeout(ctx, 101*time.Second)
+			l := &Lock{}
+			l.opens(ctx)
+			l.ctx.endWith(fault("", "", ErrReleased)) // which does not count
+			return &l.ctx, cancel
+		}, 101*time.Second + d},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, cut := pipeSession(t)
+				ctx, cancel := c.ctx(t.Context())
+				defer cancel()
+				defer s.boundAfter(ctx, d)()
+				time.Sleep(c.cut - time.Millisecond)
+				require.False(t, cut())
+				time.Sleep(2 * time.Millisecond)
+				require.True(t, cut())
+			})
+		})
+	}
+}
+
+func TestBoundAfterIsOverWithItsUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cut := pipeSession(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s.boundAfter(ctx, cleanupBound)()
+		s.boundAfter(context.Background(), cleanupBound)()
+		defer s.boundAfter(context.Background(), cleanupBound)()
+		time.Sleep(time.Hour)
+		require.False(t, cut())
 	})
 }
 

@@ -122,11 +122,15 @@ func (c *call) Err() error {
 // cancellable tells whether ctx can end by other means than a session lock: such
 // a lock's own end reaches a running call as the end of its session, so the
 // driver need not watch for it.
-func cancellable(ctx context.Context) bool {
+func cancellable(ctx context.Context) bool { return aroundLocks(ctx).Done() != nil }
+
+// aroundLocks is ctx, or if that is a session lock's own the context that the
+// outermost of them was acquired under.
+func aroundLocks(ctx context.Context) context.Context {
 	for {
 		lc, ok := ctx.(*lockCtx)
 		if !ok || lc.lock.isLease || lc.lock.shared {
-			return ctx.Done() != nil
+			return ctx
 		}
 		ctx = lc.parent
 	}

@@ -244,6 +244,8 @@ func (t *lockTx) end(last func(context.Context, *session) error) error {
 		if s.rows != nil {
 			s.rows.shut(errTxDone)
 		}
+		// Not t.ctx itself: a release that travels with COMMIT has ended the lock's.
+		defer s.boundAfter(t.ctx, t.lock.keeper.answerBound())()
 		return last(ctx, s)
 	})
 	top := t.lock.top()

@@ -34,7 +34,8 @@ func Do(ctx context.Context, db *sql.DB, key string, fn func(context.Context) er
 // is lost before the commit, nothing is committed and the error matches
 // ErrLost. ErrOutcomeUnknown beside it means that the connection ended while
 // COMMIT was under way, or that a KILL QUERY or the server's time limit met the
-// COMMIT on MariaDB. nil means committed while the lock was held.
+// COMMIT on MariaDB. nil means committed while the lock was held. The end of ctx
+// does not break COMMIT off: it may go on for lockdb_ttl and about 5 s more.
 //
 // Run the statements on tx. It occupies the lock's session: one under fn's
 // context that is not on tx waits for it, in vain, and fails with ErrBusy after
