@@ -26,7 +26,7 @@ func TestStressOfDBCloseLeavesNoLockNoSessionAndNobodyWaiting(t *testing.T) {
 		t.Parallel()
 		view, tab := newTable(t, s)
 		before := len(view.Sessions(t))
-		st := &stress{t: t, seed: rand.Uint64(), view: view, key: dbtest.Key(t), rows: 2}
+		st := &stress{t: t, seed: rand.Uint64(), view: view, rows: 2, keys: lockKeys(t, s, 2)}
 		t.Logf("seed %d", st.seed)
 		for row := range st.rows {
 			tab.mustInsert(testCtx(t), tab.bare, row)
@@ -44,7 +44,7 @@ func TestStressOfDBCloseLeavesNoLockNoSessionAndNobodyWaiting(t *testing.T) {
 			within(t, async(func() bool { work.Wait(); return true }), promptly, "the end of the work", st.explain)
 			cancel()
 			for row := range st.rows {
-				out.free(st.keyOf(row), promptly) // at once, or when the server sees the end of a session that was at work
+				out.free(st.keys[row], promptly) // at once, or when the server sees the end of a session that was at work
 			}
 		}
 		becomes(t, func() bool { return len(view.Sessions(t)) == before+1 }, "there are to be no sessions but the test's own", st.explain)
@@ -62,7 +62,7 @@ func (st *stress) untilClosed(ctx context.Context, db *sql.DB, i int) {
 		st.mu.Lock()
 		st.made = append(st.made, a)
 		st.mu.Unlock()
-		lk, err := lockctx.TryAcquire(ctx, db, fmt.Sprint(st.key, "own", i))
+		lk, err := lockctx.TryAcquire(ctx, db, fmt.Sprint(st.keys[0], "own", i))
 		switch {
 		case err == nil:
 			_ = lk.Close()

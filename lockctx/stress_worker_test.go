@@ -30,11 +30,9 @@ var attempts = []struct {
 
 const singly = "by single statements"
 
-func (st *stress) keyOf(row int) string { return fmt.Sprint(st.key, row) }
-
 // inTx increments the row in a transaction of InTx.
 func (st *stress) inTx(ctx context.Context, _ *rand.Rand, db *sql.DB, a attempt) error {
-	return lockctx.InTx(ctx, db, st.keyOf(a.row), nil, func(ctx context.Context, tx *sql.Tx) error {
+	return lockctx.InTx(ctx, db, st.keys[a.row], nil, func(ctx context.Context, tx *sql.Tx) error {
 		return a.make(ctx, tx)
 	})
 }
@@ -69,7 +67,7 @@ func (st *stress) closedEarly(ctx context.Context, r *rand.Rand, db *sql.DB, a a
 
 // underAll does so with the locks of two rows, in any order.
 func (st *stress) underAll(ctx context.Context, r *rand.Rand, db *sql.DB, a attempt) error {
-	lk, err := lockctx.AcquireAll(ctx, db, []string{st.keyOf(a.row), st.keyOf(r.IntN(st.rows))})
+	lk, err := lockctx.AcquireAll(ctx, db, []string{st.keys[a.row], st.keys[r.IntN(st.rows)]})
 	if err != nil {
 		return err
 	}
@@ -83,7 +81,7 @@ func (st *stress) underAll(ctx context.Context, r *rand.Rand, db *sql.DB, a atte
 
 // nested does so in InTx under the lock, or under that of another row.
 func (st *stress) nested(ctx context.Context, r *rand.Rand, db *sql.DB, a attempt) error {
-	lk, err := lockctx.Acquire(ctx, db, st.keyOf(r.IntN(a.row+1))) // never a later one first
+	lk, err := lockctx.Acquire(ctx, db, st.keys[r.IntN(a.row+1)]) // never a later one first
 	if err != nil {
 		return err
 	}
@@ -92,7 +90,7 @@ func (st *stress) nested(ctx context.Context, r *rand.Rand, db *sql.DB, a attemp
 }
 
 func (st *stress) begin(ctx context.Context, r *rand.Rand, db *sql.DB, row int) (*lockctx.Lock, *sql.Tx, error) {
-	lk, err := lockctx.Acquire(ctx, db, st.keyOf(row))
+	lk, err := lockctx.Acquire(ctx, db, st.keys[row])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,7 +123,7 @@ func (a attempt) commit(ctx context.Context, tx *sql.Tx) error {
 // session ends, nobody knows.
 func (st *stress) bySingleStatements(ctx context.Context, _ *rand.Rand, db *sql.DB, a attempt) error {
 	wrote := false
-	err := lockctx.Do(ctx, db, st.keyOf(a.row), func(ctx context.Context) error {
+	err := lockctx.Do(ctx, db, st.keys[a.row], func(ctx context.Context) error {
 		var v int
 		lk, _ := lockctx.FromContext(ctx)
 		if err := lk.DB().QueryRowContext(ctx, fmt.Sprintf("SELECT v FROM t WHERE id = %d", a.row)).Scan(&v); err != nil {

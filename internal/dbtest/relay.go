@@ -65,7 +65,8 @@ func (r *Relay) Cut() {
 }
 
 // CutForGood is Cut, except that nothing held is ever delivered: the connections that now exist stay
-// silent, and open at the server, until the relay ends with the test. After Heal, new connections work.
+// silent, and open at the server, until ResetLost, or the relay's end with the test. After Heal, new
+// connections work.
 func (r *Relay) CutForGood() {
 	r.change(func() {
 		r.cut = true
@@ -100,6 +101,18 @@ func (r *Relay) Heal() { r.change(func() { r.cut, r.mute = false, false }) }
 func (r *Relay) Reset() {
 	for _, l := range r.all() {
 		l.reset()
+	}
+}
+
+// ResetLost is Reset of the connections that CutForGood has made silent.
+func (r *Relay) ResetLost() {
+	for _, l := range r.all() {
+		r.mu.Lock()
+		lost := l.lost
+		r.mu.Unlock()
+		if lost {
+			l.reset()
+		}
 	}
 }
 

@@ -139,6 +139,9 @@ func TestRelayCutForGoodNeverDelivers(t *testing.T) {
 		_, err = s.Open(t).Exec("SELECT n FROM never")
 		require.Error(t, err)
 		roundTrip(t, one(t, s, r.DSN()))
+		require.Len(t, s.Sessions(t), 3)
+		r.ResetLost()
+		require.Eventually(t, func() bool { return len(s.Sessions(t)) == 2 }, 5*time.Second, 5*time.Millisecond, "it hears of it now")
 	})
 }
 
