@@ -103,9 +103,15 @@ func cancelled(t *testing.T, s *dbtest.Server, c cancelCase, p phase, prepare fu
 		select {
 		case <-done:
 		case <-ctx.Done():
-			select {
-			case <-done:
-			case <-time.After(300 * time.Millisecond): // such a call does not look at the context
+			returned := func() bool {
+				select {
+				case <-done:
+					return true
+				case <-time.After(3 * time.Millisecond):
+					return false
+				}
+			}
+			for looks := 0; looks < 100 && !returned(); looks++ { // in vain if such a call does not look at the context
 			}
 		}
 		tp.relay.Heal()

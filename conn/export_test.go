@@ -22,3 +22,18 @@ func (k *Keeper) OpenLost(ctx context.Context) error {
 	k.opened(s, err)
 	return err
 }
+
+// KeepAliveNow has the keep-alive of each session come now, as of one that has been
+// idle for a third of the TTL.
+func (k *Keeper) KeepAliveNow() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for s := range k.sessions {
+		s.mu.Lock()
+		s.confirmed -= k.opts.TTL / 3
+		if !s.closed {
+			s.timer.Reset(0)
+		}
+		s.mu.Unlock()
+	}
+}

@@ -4,11 +4,9 @@ import (
 	"database/sql"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockdb/lockdb/driver"
 	"github.com/lockdb/lockdb/internal/dbtest"
 )
 
@@ -83,7 +81,7 @@ func TestC65_UnderALockResultSetsFollowEachOtherAlsoWhenTheyWereReadAhead(t *tes
 				bare, err := sql.Open("mysql", dsn)
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, bare.Close()) })
-				db := openDSN(t, dsn, driver.WithTTL(time.Second))
+				db := openDSN(t, dsn)
 				lk := acquire(t, db)
 				for _, query := range multiQueries {
 					rows, err := bare.Query(query)
@@ -91,7 +89,7 @@ func TestC65_UnderALockResultSetsFollowEachOtherAlsoWhenTheyWereReadAhead(t *tes
 					rows, err = db.QueryContext(lk.Context(), query)
 					require.Equal(t, want, walk(rows, err, func(step int) {
 						if step == at {
-							tp.pinged(t)
+							tp.pinged(t, db)
 						}
 					}), query)
 				}
@@ -110,11 +108,11 @@ func TestUnderALockColumnTypesAreThoseOfTheDriverAlsoWhenTheyWereReadAhead(t *te
 		tp := newTap(t, s)
 		rows, err := s.Open(t).Query(query)
 		want := observe(rows, err)
-		db := openDSN(t, tp.dsn, driver.WithTTL(time.Second))
+		db := openDSN(t, tp.dsn)
 		lk := acquire(t, db)
 		rows, err = db.QueryContext(lk.Context(), query)
 		require.NoError(t, err)
-		tp.pinged(t)
+		tp.pinged(t, db)
 		got := observe(rows, nil)
 		require.Equal(t, want[:len(want)-3], got[:len(got)-3], "all but the row, which may hold the time")
 	})

@@ -205,7 +205,7 @@ func TestUnderALockColumnsScanAsOnTheBareDriverAlsoWhenTheyWereReadAhead(t *test
 	want := scanRow(rows)
 
 	tp := newTap(t, s)
-	db := openDSN(t, tp.dsn, driver.WithTTL(time.Second))
+	db := openDSN(t, tp.dsn)
 	lk := acquire(t, db)
 	rows, err = db.QueryContext(lk.Context(), scanQuery())
 	require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestUnderALockColumnsScanAsOnTheBareDriverAlsoWhenTheyWereReadAhead(t *test
 	require.True(t, rows.Next(), rows.Err())
 	t.Run("as it comes", func(t *testing.T) { same(t, want, scanRow(rows)) })
 	require.True(t, rows.Next(), rows.Err())
-	tp.pinged(t)
+	tp.pinged(t, db)
 	t.Run("the current row when the keeper read ahead", func(t *testing.T) { same(t, want, scanRow(rows)) })
 	require.True(t, rows.Next(), rows.Err())
 	t.Run("a row that was read ahead", func(t *testing.T) { same(t, want, scanRow(rows)) })

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockdb/lockdb/conn"
 	"github.com/lockdb/lockdb/internal/dbtest"
 )
 
@@ -76,21 +77,20 @@ func (tp *tap) dial(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
 // whenAsked calls f, once, when the driver has sent something or, if it sends
-// nothing, when it has waited in vain. The network is cut.
+// nothing, when it has waited in vain. The network is cut. It counts looks, not
+// time: that also passes while this process stands still.
 func (tp *tap) whenAsked(f func()) {
-	writes, reads, since := tp.writes.Load(), tp.reads.Load(), time.Now()
+	writes, reads := tp.writes.Load(), tp.reads.Load()
 	go func() {
 		defer f()
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		inVain := 0
+		for deadline := time.Now().Add(10 * time.Second); inVain < 50 && time.Now().Before(deadline); inVain++ {
 			now := tp.reads.Load()
 			if tp.writes.Load() > writes {
 				return
 			}
 			if now != reads || tp.waiting.Load() == 0 {
-				reads, since = now, time.Now()
-			}
-			if time.Since(since) > 50*time.Millisecond {
-				return
+				reads, inVain = now, 0
 			}
 			<-time.After(time.Millisecond)
 		}
@@ -115,10 +115,13 @@ func (c *tapped) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// pinged waits until the keeper has pinged a lock session; nothing else may be
-// sent meanwhile.
-func (tp *tap) pinged(t *testing.T) {
+// pinged has the keeper ping a lock session, as it does in the end of one that is
+// idle; nothing else may be sent meanwhile.
+func (tp *tap) pinged(t *testing.T, db *sql.DB) {
 	t.Helper()
+	k, err := conn.KeeperOf(testCtx(t), db)
+	require.NoError(t, err)
 	writes := tp.writes.Load()
-	require.Eventually(t, func() bool { return tp.writes.Load() > writes }, 5*time.Second, time.Millisecond)
+	k.KeepAliveNow()
+	require.Eventually(t, func() bool { return tp.writes.Load() > writes }, 20*time.Second, time.Millisecond)
 }
