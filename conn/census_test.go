@@ -27,10 +27,10 @@ func TestACensusTellsWhoHasEnded(t *testing.T) {
 
 // Losers of a lock release what they have not got, and there can be many.
 func TestCensusesTakeUpAShareOfTheTimeOnly(t *testing.T) {
-	c := census{cost: time.Second, begun: time.Now().Add(-time.Second)}
+	c := census{cost: time.Hour, begun: time.Now().Add(-time.Hour)}
 	require.True(t, c.lives(1<<40, time.Now()), "a goroutine counts as alive where it would take long to find out")
 	require.Nil(t, c.alive)
-	c.begun = time.Now().Add(-6 * time.Second)
+	c.begun = time.Now().Add(-6 * time.Hour)
 	require.False(t, c.lives(1<<40, time.Now()))
 }
 

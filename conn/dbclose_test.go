@@ -35,7 +35,7 @@ func TestTheDatabaseCanBeClosedWhileALocksSessionIsInTheUsersHands(t *testing.T)
 					t.Error("it waits for the user")
 				}
 				_ = c.Close()
-				require.Eventually(t, func() bool { return len(view.Sessions(t)) == 0 }, 5*time.Second, 10*time.Millisecond)
+				require.Eventually(t, func() bool { return len(view.Sessions(t)) == 0 }, 20*time.Second, 10*time.Millisecond)
 			})
 		}
 	})

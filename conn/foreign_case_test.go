@@ -112,7 +112,7 @@ var foreignCases = map[string]func(t *testing.T, db *sql.DB) []any{
 			return []any{err}
 		}
 		cancel()
-		require.Eventually(t, func() bool { return db.Stats().InUse == 0 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return db.Stats().InUse == 0 }, 20*time.Second, time.Millisecond)
 		return []any{tx.Commit(), db.Stats().OpenConnections, db.Ping()}
 	},
 	"a transaction rolled back under a context that was cancelled afterwards": func(t *testing.T, db *sql.DB) []any {

@@ -43,3 +43,27 @@ func testCtx(t testing.TB) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// stallMeter measures for how long at most this process stood still until the call of
+// the function that it returns, as on a machine with too much to do.
+func stallMeter() (longest func() time.Duration) {
+	const step = time.Millisecond
+	stop, stalled := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		var most time.Duration
+		for last := time.Now(); ; {
+			select {
+			case <-stop:
+				stalled <- most
+				return
+			case <-time.After(step):
+				now := time.Now()
+				most, last = max(most, now.Sub(last)-step), now
+			}
+		}
+	}()
+	return func() time.Duration {
+		close(stop)
+		return <-stalled
+	}
+}

@@ -135,7 +135,7 @@ func TestALockCanBeClosedWhileItsSessionIsInTheUsersHands(t *testing.T) {
 		require.NoError(t, err)
 		rawID(t, s, c)
 		require.ErrorIs(t, lk.Close(), lockctx.ErrReleased)
-		require.Eventually(t, func() bool { return free(t, s, key) }, time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return free(t, s, key) }, 10*time.Second, 10*time.Millisecond)
 		require.NoError(t, c.Close())
 	})
 }

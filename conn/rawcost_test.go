@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
@@ -114,7 +115,7 @@ func TestNothingIsSentBesideStatementsWithoutALock(t *testing.T) {
 		for name, parked := range map[string]bool{"never a lock": false, "one parked": true} {
 			t.Run(name, func(t *testing.T) {
 				var wires [2]wire
-				c, err := driver.NewConnector(wires[1].counted(t, s)) // which looks for locks: lockdb_raw=park
+				c, err := driver.NewConnector(wires[1].counted(t, s), driver.WithTTL(time.Hour)) // which looks for locks (lockdb_raw=park), and pings seldom
 				require.NoError(t, err)
 				pools := [2]*sql.DB{sql.OpenDB(wires[0].counted(t, s)), sql.OpenDB(c)}
 				for _, p := range pools {
