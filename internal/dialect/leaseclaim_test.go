@@ -20,7 +20,7 @@ func TestALeaseIsRefusedWhileItIsHeldAndTheRefusalSaysHowLong(t *testing.T) {
 			g, err := b.claim(t.Context(), dialect.Lease{Key: "k", Owner: "b", TTL: time.Hour}, tab.companion(t, mode))
 			require.NoError(t, err)
 			require.False(t, g.Granted)
-			require.InDelta(t, time.Minute, g.Left, float64(5*time.Second))
+			require.InDelta(t, time.Minute, g.Left, float64(20*time.Second))
 			require.Equal(t, mode == dialect.CompanionTaken && !b.s.Pooled, g.Taken)
 			require.Equal(t, !tab.IsMySQL(), g.Known)
 			if g.Known {
@@ -31,7 +31,7 @@ func TestALeaseIsRefusedWhileItIsHeldAndTheRefusalSaysHowLong(t *testing.T) {
 		require.True(t, found)
 		require.Equal(t, "a", row.Owner)
 		require.Equal(t, held.Token, row.Token)
-		require.InDelta(t, time.Minute, row.Left, float64(5*time.Second))
+		require.InDelta(t, time.Minute, row.Left, float64(20*time.Second))
 		_, found = b.look(t, "other")
 		require.False(t, found)
 	})
@@ -86,8 +86,8 @@ func TestTheSameOwnerTakesItsLeaseOverWithANewToken(t *testing.T) {
 func TestAnExpiredLeaseIsGranted(t *testing.T) {
 	eachTable(t, func(t *testing.T, tab *table) {
 		a, b := tab.member(t), tab.member(t)
-		first := a.take(t, "k", "a", 100*time.Millisecond)
 		began := time.Now()
+		first := a.take(t, "k", "a", 100*time.Millisecond)
 		var second dialect.Lease
 		require.Eventually(t, func() bool {
 			g, err := b.claim(t.Context(), dialect.Lease{Key: "k", Owner: "b", TTL: time.Minute}, dialect.Companion{})
@@ -95,7 +95,7 @@ func TestAnExpiredLeaseIsGranted(t *testing.T) {
 			second.Token = g.Token
 			return g.Granted
 		}, 10*time.Second, 10*time.Millisecond)
-		require.Greater(t, time.Since(began), 50*time.Millisecond)
+		require.Greater(t, time.Since(began), 90*time.Millisecond)
 		require.Greater(t, second.Token, first.Token)
 	})
 }

@@ -112,7 +112,7 @@ func TestAClaimWaitsForAReleaseThatIsNotCommittedYet(t *testing.T) {
 	eachDirect(t, func(t *testing.T, tab *table) {
 		for _, mode := range []dialect.CompanionMode{dialect.CompanionTaken, dialect.CompanionIgnored} {
 			for _, end := range []string{"COMMIT", "ROLLBACK"} {
-				a, b := tab.member(t), tab.member(t)
+				a, b := tab.member(t), tab.member(t).patient(t)
 				a.run(t, "DELETE FROM lockdb_lease")
 				c := tab.companion(t, dialect.CompanionTaken)
 				l := dialect.Lease{Key: "k", Owner: "a", TTL: time.Minute}

@@ -74,7 +74,7 @@ func TestTwoTakeOversBehindAFenceAreNoDeadlock(t *testing.T) {
 			for _, owner := range []string{"x", "y", "z"} {
 				thief := tab.member(t)
 				go func() {
-					g, err := thief.Claim(t.Context(), thief.querier, thief.s, dialect.Lease{Key: "k", Owner: owner, TTL: time.Minute}, dialect.Companion{})
+					g, err := thief.claimWhile(t.Context(), dialect.Lease{Key: "k", Owner: owner, TTL: time.Minute}, dialect.Companion{}, tookTooLong)
 					if err != nil {
 						t.Error(err)
 					}

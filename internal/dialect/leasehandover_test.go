@@ -22,7 +22,7 @@ func TestWhoComesToHaveTheCompanionByAReleaseIsGrantedTheLease(t *testing.T) {
 		var last atomic.Int64
 		var wg sync.WaitGroup
 		for i := range members {
-			m := tab.member(t)
+			m := tab.member(t).patient(t)
 			wg.Go(func() {
 				for range tenures {
 					l := dialect.Lease{Key: "k", Owner: fmt.Sprint("owner", i), TTL: time.Hour}

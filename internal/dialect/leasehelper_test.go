@@ -4,9 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockdb/lockdb/internal/dbtest"
@@ -105,14 +108,52 @@ func (tab *table) member(t testing.TB) *member {
 }
 
 // claim claims, and again where others interfered, as the statements allow.
-func (m *member) claim(ctx context.Context, l dialect.Lease, c dialect.Companion) (g dialect.Grant, err error) {
+func (m *member) claim(ctx context.Context, l dialect.Lease, c dialect.Companion) (dialect.Grant, error) {
+	return m.claimWhile(ctx, l, c, func(err error) bool { return m.Fault(err) == dialect.LeaseFaultRetry })
+}
+
+// claimWhile claims, and again while the error is such a one.
+func (m *member) claimWhile(ctx context.Context, l dialect.Lease, c dialect.Companion, again func(error) bool) (dialect.Grant, error) {
+	taken := false
 	for {
-		g, err = m.Claim(ctx, m.querier, m.s, l, c)
-		if err == nil || m.Fault(err) != dialect.LeaseFaultRetry {
+		g, err := m.Claim(ctx, m.querier, m.s, l, c)
+		taken = taken || g.Taken
+		if err == nil || !again(err) {
+			g.Taken = taken
 			return g, err
 		}
-		if g.Taken {
+		if taken {
 			c.Mode = dialect.CompanionIgnored
+		}
+	}
+}
+
+// tookTooLong tells of a statement that gave up its wait for a row after a second: on a
+// machine that has too much to do, whoever keeps the row may need longer.
+func tookTooLong(err error) bool {
+	var my *mysql.MySQLError
+	var pg *pgconn.PgError
+	return errors.As(err, &my) && my.Number == 1205 || errors.As(err, &pg) && pg.Code == "55P03"
+}
+
+// patient has the session wait longer for rows.
+func (m *member) patient(t testing.TB) *member {
+	t.Helper()
+	if !m.s.Pooled {
+		m.run(t, m.sql("SET SESSION innodb_lock_wait_timeout=50", "SET lock_timeout='50s'"))
+	}
+	return m
+}
+
+// untilItEnds has what may come too early, as the end of a statement that has not begun to
+// wait yet, happen until the other has ended.
+func untilItEnds[T any](ended <-chan T, happen func()) T {
+	for {
+		happen()
+		select {
+		case v := <-ended:
+			return v
+		case <-time.After(time.Second):
 		}
 	}
 }

@@ -36,9 +36,8 @@ func TestAFenceThatIsCancelledAtTheServerCommitsNothingAndIsNoLoss(t *testing.T)
 					}
 					return false
 				}, 10*time.Second, time.Millisecond)
-				time.Sleep(10 * time.Millisecond) // until it waits
-				m.run(t, tab.sql("KILL QUERY "+id, "SELECT pg_cancel_backend("+id+")"))
-				err := <-ended
+				time.Sleep(10 * time.Millisecond) // it waits by then, mostly
+				err := untilItEnds(ended, func() { m.run(t, tab.sql("KILL QUERY "+id, "SELECT pg_cancel_backend("+id+")")) })
 				require.Error(t, err, name)
 				require.NotErrorIs(t, err, dialect.ErrMoved, name)
 				require.NoError(t, q.Exec(t.Context(), "ROLLBACK"))

@@ -57,12 +57,12 @@ func TestAClaimOfARowThatIsGoneTakesTheCompanionOnce(t *testing.T) {
 
 func TestAClaimThatIsKilledTellsWhetherItTookTheCompanion(t *testing.T) {
 	eachDirect(t, func(t *testing.T, tab *table) {
-		a, b, keeper := tab.member(t), tab.member(t), tab.bare(t)
+		a, b, keeper := tab.member(t), tab.member(t).patient(t), tab.bare(t)
 		a.release(t, a.take(t, "k", "a", time.Minute))
 		c := tab.companion(t, dialect.CompanionTaken)
 		for range 3 {
 			keeper.run(t, tab.sql("START TRANSACTION", "BEGIN"), "UPDATE lockdb_lease SET token=token+1")
-			grants := make(chan dialect.Grant)
+			grants := make(chan dialect.Grant, 1)
 			go func() {
 				g, err := b.Claim(t.Context(), b.querier, b.s, dialect.Lease{Key: "k", Owner: "b", TTL: time.Minute}, c)
 				if err == nil {
@@ -79,8 +79,7 @@ func TestAClaimThatIsKilledTellsWhetherItTookTheCompanion(t *testing.T) {
 				}
 				return false
 			}, 10*time.Second, time.Millisecond)
-			a.run(t, tab.sql("KILL QUERY "+id, "SELECT pg_cancel_backend("+id+")"))
-			g := <-grants
+			g := untilItEnds(grants, func() { a.run(t, tab.sql("KILL QUERY "+id, "SELECT pg_cancel_backend("+id+")")) })
 			require.False(t, g.Granted)
 			released, err := tab.d.Release(t.Context(), b.querier, c.Name)
 			require.NoError(t, err)

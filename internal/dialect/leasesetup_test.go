@@ -20,7 +20,7 @@ func (m *member) story(t *testing.T) {
 	g, err := m.claim(t.Context(), dialect.Lease{Key: "k", Owner: "b", TTL: time.Minute}, dialect.Companion{})
 	require.NoError(t, err)
 	require.False(t, g.Granted)
-	require.InDelta(t, time.Minute, g.Left, float64(5*time.Second))
+	require.InDelta(t, time.Minute, g.Left, float64(20*time.Second))
 	require.Equal(t, 1, m.renew(t, first))
 	require.NoError(t, m.fenced(t, first))
 	m.release(t, first)
