@@ -75,15 +75,18 @@ func TestStoppedServerAnswersAfterCont(t *testing.T) {
 		c := one(t, s, s.DSN())
 		roundTrip(t, c)
 		s.Stop(t)
-		answered := make(chan time.Duration, 1)
-		go func() { answered <- roundTrip(t, c) }()
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			roundTrip(t, c)
+		}()
 		select {
 		case <-answered:
 			t.Fatal("a stopped server answered")
 		case <-time.After(quiet):
 		}
 		s.Cont(t)
-		require.GreaterOrEqual(t, <-answered, quiet)
+		<-answered
 	})
 }
 
@@ -99,12 +102,14 @@ func TestKillSessionEndsThatSessionOnly(t *testing.T) {
 		require.NoError(t, victim.QueryRowContext(t.Context(), query).Scan(&id))
 		sessions := s.Sessions(t)
 		require.Len(t, sessions, 2)
-		require.Equal(t, id, sessions[0].ID)
+		require.True(t, sessions[0].ID == id || sessions[1].ID == id)
 		s.KillSession(t, id)
-		_, err := victim.ExecContext(t.Context(), "SELECT 1")
-		require.Error(t, err)
+		require.Eventually(t, func() bool {
+			_, err := victim.ExecContext(t.Context(), "SELECT 1")
+			return err != nil
+		}, 20*time.Second, 5*time.Millisecond)
 		roundTrip(t, other)
-		require.Eventually(t, func() bool { return len(s.Sessions(t)) == 1 }, 5*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return len(s.Sessions(t)) == 1 }, 20*time.Second, 5*time.Millisecond)
 	})
 }
 
@@ -185,7 +190,7 @@ func TestNothingOfAKilledTestProcessStays(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := os.Stat(dir)
 			return os.IsNotExist(err) && syscall.Kill(pid, 0) == syscall.ESRCH
-		}, 20*time.Second, 10*time.Millisecond)
+		}, 60*time.Second, 10*time.Millisecond)
 	})
 }
 

@@ -19,7 +19,7 @@ func TestRelayVanishLeavesTheClientsKeepAliveWithoutAnswer(t *testing.T) {
 	read(t, client)
 	r.Vanish(t)
 	began := time.Now()
-	require.NoError(t, client.SetReadDeadline(began.Add(5*time.Second)))
+	require.NoError(t, client.SetReadDeadline(began.Add(30*time.Second)))
 	buf := make([]byte, 1<<20)
 	for {
 		if _, err := client.Read(buf); err != nil {
@@ -27,5 +27,5 @@ func TestRelayVanishLeavesTheClientsKeepAliveWithoutAnswer(t *testing.T) {
 			break
 		}
 	}
-	require.Less(t, time.Since(began), 4*time.Second)
+	require.Less(t, time.Since(began), 25*time.Second)
 }

@@ -56,9 +56,19 @@ func TestRelayDelaysEachDirection(t *testing.T) {
 }
 
 func TestRelayDelayKeepsThroughput(t *testing.T) {
+	const chunks, size, delay = 100, 10_000, 50 * time.Millisecond
+	took := delayedChunks(t, chunks, size, delay)
+	for tries := 1; tries < 5 && took > chunks*delay/4; tries++ { // a busy machine may hold one up
+		took = delayedChunks(t, chunks, size, delay)
+	}
+	require.Less(t, took, chunks*delay/4)
+}
+
+// delayedChunks sends chunks through a relay and tells how long they were on their way.
+func delayedChunks(t *testing.T, chunks, size int, delay time.Duration) time.Duration {
+	t.Helper()
 	client, server, r := pair(t)
-	r.SetDelay(50 * time.Millisecond)
-	const chunks, size = 100, 10_000
+	r.SetDelay(delay)
 	began := time.Now()
 	go func() {
 		for i := range chunks {
@@ -71,10 +81,11 @@ func TestRelayDelayKeepsThroughput(t *testing.T) {
 	got := make([]byte, chunks*size)
 	_, err := io.ReadFull(server, got)
 	require.NoError(t, err)
-	require.Less(t, time.Since(began), chunks*50*time.Millisecond/4)
+	took := time.Since(began)
 	for i := range chunks {
 		require.Equal(t, byte(i), got[i*size], "order")
 	}
+	return took
 }
 
 func TestRelayCutHoldsEverythingUntilHeal(t *testing.T) {
@@ -155,7 +166,7 @@ func TestRelayCutAcceptsConnectionsThatReachNoServer(t *testing.T) {
 		t.Cleanup(func() { _ = db.Close() })
 		pinged := make(chan error, 1)
 		go func() { pinged <- db.PingContext(t.Context()) }()
-		require.Eventually(t, func() bool { return r.Accepted() == 1 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return r.Accepted() == 1 }, 20*time.Second, time.Millisecond)
 		select {
 		case err := <-pinged:
 			t.Fatalf("ping during the cut: %v", err)
@@ -174,14 +185,25 @@ func TestRelayCutRepliesLetsTheServerDoWhatIsAsked(t *testing.T) {
 		c := one(t, s, r.DSN())
 		roundTrip(t, c)
 		r.CutReplies()
-		ctx, cancel := context.WithTimeout(t.Context(), quiet)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		_, err := c.ExecContext(ctx, "CREATE TABLE done (n int)")
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		answered := make(chan error, 1)
+		go func() {
+			_, err := c.ExecContext(ctx, "CREATE TABLE done (n int)")
+			answered <- err
+		}()
+		outside := s.Open(t)
 		require.Eventually(t, func() bool {
-			_, err := s.Open(t).Exec("SELECT n FROM done")
+			_, err := outside.Exec("SELECT n FROM done")
 			return err == nil
-		}, 5*time.Second, 5*time.Millisecond)
+		}, 20*time.Second, 5*time.Millisecond)
+		select {
+		case err := <-answered:
+			t.Fatalf("the client has heard of it: %v", err)
+		case <-time.After(quiet):
+		}
+		cancel()
+		require.ErrorIs(t, <-answered, context.Canceled)
 	})
 }
 
@@ -193,7 +215,7 @@ func TestRelayResetBreaksBothSides(t *testing.T) {
 		_, err := c.Read(make([]byte, 1))
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 	}
-	require.Eventually(t, func() bool { return r.Conns() == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Conns() == 0 }, 20*time.Second, time.Millisecond)
 	require.EqualValues(t, 1, r.Accepted())
 }
 
@@ -206,7 +228,7 @@ func TestRelayResetIsSeenByTheServer(t *testing.T) {
 		r.Reset()
 		_, err := c.ExecContext(t.Context(), "SELECT 1")
 		require.Error(t, err)
-		require.Eventually(t, func() bool { return len(s.Sessions(t)) == 0 }, 5*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return len(s.Sessions(t)) == 0 }, 20*time.Second, 5*time.Millisecond)
 	})
 }
 
@@ -233,7 +255,7 @@ func write(t *testing.T, c net.Conn, text string) {
 
 func read(t *testing.T, c net.Conn) string {
 	t.Helper()
-	require.NoError(t, c.SetReadDeadline(time.Now().Add(5*time.Second)))
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
 	defer func() { _ = c.SetReadDeadline(time.Time{}) }()
 	buf := make([]byte, 100)
 	n, err := c.Read(buf)

