@@ -40,7 +40,7 @@ func openBunSimpleProtocol(t *testing.T, s server) client {
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	// Sockets of connectors from elsewhere are not watched: pings tell of a
 	// loss, the sooner the shorter the TTL.
-	connector, err := driver.NewConnector(stdlib.GetConnector(*config), driver.WithTTL(2*time.Second))
+	connector, err := driver.NewConnector(stdlib.GetConnector(*config), driver.WithTTL(5*time.Second))
 	require.NoError(t, err)
 	db := sql.OpenDB(connector)
 	closeAtEnd(t, db)

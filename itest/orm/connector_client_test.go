@@ -18,7 +18,7 @@ import (
 // PostgreSQL one of lib/pq's, a driver that it does not know.
 func openConnectorOfOthers(t *testing.T, s server) client {
 	var inner sqldriver.Connector
-	opts := []driver.Option{driver.WithTTL(2 * time.Second)} // pings tell of a loss
+	opts := []driver.Option{driver.WithTTL(5 * time.Second)} // pings tell of a loss
 	if s.IsMySQL() {
 		config, err := mysql.ParseDSN(s.DSN())
 		require.NoError(t, err)

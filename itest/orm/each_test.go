@@ -59,5 +59,5 @@ func (s server) requireOnly(t testing.TB, session int64) {
 			}
 		}
 		return slices.Equal(others, []int64{session})
-	}, 5*time.Second, 10*time.Millisecond, "something ran on another session than the lock's")
+	}, 20*time.Second, 10*time.Millisecond, "something ran on another session than the lock's")
 }

@@ -21,7 +21,7 @@ import (
 // killed by the dozen.
 func TestPreparedStatementsOutliveKilledLocks(t *testing.T) {
 	eachServer(t, func(t *testing.T, s server) {
-		const keys, perKey, lasting = 3, 3, 1500 * time.Millisecond
+		const keys, perKey, least, most = 3, 3, 1500 * time.Millisecond, 30 * time.Second
 		c := openGorm(true)(t, s)
 		var locks [keys]string
 		for id := range locks {
@@ -30,7 +30,7 @@ func TestPreparedStatementsOutliveKilledLocks(t *testing.T) {
 			require.NoError(t, c.rename(testCtx(t), rowOf(id), "0"))
 		}
 		var done, unknown [keys]atomic.Int64
-		ctx, cancel := context.WithTimeout(testCtx(t), lasting)
+		ctx, cancel := context.WithTimeout(testCtx(t), most)
 		defer cancel()
 		var wg sync.WaitGroup
 		for id, key := range locks {
@@ -57,12 +57,16 @@ func TestPreparedStatementsOutliveKilledLocks(t *testing.T) {
 			}
 		}
 		kills := 0
-		for ctx.Err() == nil {
+		enough := func() bool {
+			return kills > 0 && done[0].Load() > 0 && done[1].Load() > 0 && done[2].Load() > 0
+		}
+		for began := time.Now(); ctx.Err() == nil && (time.Since(began) < least || !enough()); {
 			time.Sleep(time.Duration(rand.IntN(10)) * time.Millisecond)
 			if id := s.holder(t, locks[rand.IntN(keys)]); id != 0 && s.tryKill(id) {
 				kills++
 			}
 		}
+		cancel()
 		wg.Wait()
 		t.Logf("%d sessions killed", kills)
 		require.NotZero(t, kills)

@@ -135,7 +135,7 @@ func (s server) kill(t testing.TB, lk *lockctx.Lock, session int64) {
 	s.KillSession(t, session)
 	select {
 	case <-lk.Context().Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("the lock did not notice that its session was killed")
 	}
 	require.ErrorIs(t, lk.Err(), lockctx.ErrLost)
