@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,8 +19,14 @@ func TestTheExampleDoesWhatItSaysOnEveryServer(t *testing.T) {
 			dialect = "mysql"
 		}
 		var out bytes.Buffer
-		require.NoError(t, run(context.Background(), &out, dialect, s.DSN()))
-		t.Log("\n" + out.String())
+		for tries := 0; tries < 5; tries++ { // on a busy machine they may come one after the other
+			out.Reset()
+			require.NoError(t, run(context.Background(), &out, dialect, s.DSN()))
+			t.Log("\n" + out.String())
+			if !strings.Contains(out.String(), "without a lock: 10 withdrawals, balance 0\n") {
+				break
+			}
+		}
 		require.Contains(t, out.String(), "without a lock: 10 withdrawals, balance ")
 		require.NotContains(t, out.String(), "without a lock: 10 withdrawals, balance 0\n")
 		require.Contains(t, out.String(), "under a lock:   10 withdrawals, balance 0\n")

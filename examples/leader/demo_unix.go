@@ -17,6 +17,9 @@ import (
 // with more to do.
 const slack = time.Second
 
+// errLate is the machine's fault as likely as not.
+var errLate = errors.New("too late")
+
 // demo has three brokers lead in turn.
 type demo struct {
 	config
@@ -113,7 +116,7 @@ func (d *demo) kill(ctx context.Context, leader *process) (next *process, err er
 	}
 	d.say("%s leads %d ms after the kill: %v after the last renewal, by the database's clock", next, took.Milliseconds(), d.ttl)
 	if took > d.ttl+slack {
-		return nil, fmt.Errorf("the failover took %v", took)
+		return nil, fmt.Errorf("the failover took %v: %w", took, errLate)
 	}
 	return next, nil
 }
@@ -131,7 +134,7 @@ func (d *demo) end(ctx context.Context, leader *process) (next *process, err err
 	}
 	d.say("%s leads %d ms after the SIGTERM: it did not have to wait for the expiry", next, took.Milliseconds())
 	if took > d.ttl/2 { // an expiry would have taken 2/3 of it at least
-		return nil, fmt.Errorf("the hand-over took %v", took)
+		return nil, fmt.Errorf("the hand-over took %v: %w", took, errLate)
 	}
 	return next, d.awaitEnd(ctx, leader)
 }
@@ -148,7 +151,7 @@ func (d *demo) stop(ctx context.Context, leader *process) error {
 	}
 	d.say("SIGSTOP of %s, in the midst of a transaction: %s leads %d ms later", leader, next, took.Milliseconds())
 	if took > d.ttl+slack {
-		return fmt.Errorf("the failover took %v", took)
+		return fmt.Errorf("the failover took %v: %w", took, errLate)
 	}
 	if err := d.awaitAll(ctx, next, sayCommitted, sayCommitted); err != nil {
 		return err

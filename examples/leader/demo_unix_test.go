@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -39,11 +40,21 @@ var tale = []string{
 
 func TestTheDemonstrationIsTrueOnEveryServerAndLeavesNothingThere(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		var out bytes.Buffer
-		err := runDemo(context.Background(), &out, config{dsn: s.DSN(), ttl: 2 * time.Second, work: 300 * time.Millisecond})
-		t.Log("\n" + out.String())
-		require.NoError(t, err)
+		for tries := 1; ; tries++ {
+			out.Reset()
+			err := runDemo(context.Background(), &out, config{dsn: s.DSN(), ttl: 3 * time.Second, work: 300 * time.Millisecond})
+			t.Log("\n" + out.String())
+			// A machine that has too much to do may be late, or too late for a lease, but is not each time.
+			if tries < 4 && (errors.Is(err, errLate) || errors.Is(err, context.DeadlineExceeded)) {
+				t.Log(err)
+				continue
+			}
+			require.NoError(t, err)
+			break
+		}
 		rest := out.String()
 		for _, part := range tale {
 			_, after, found := strings.Cut(rest, part)
