@@ -39,7 +39,7 @@ func acquire(t testing.TB, db *sql.DB, opts ...lockctx.Option) *lockctx.Lock {
 
 // testCtx bounds what a test waits for; it never ends before the test does.
 func testCtx(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 180*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -155,7 +155,7 @@ func requireLost(t testing.TB, lk *lockctx.Lock, err error) {
 
 // testCtx bounds what a test waits for; it never ends before the test does.
 func testCtx(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 180*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
