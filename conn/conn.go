@@ -76,24 +76,24 @@ func (c *conn) target(ctx context.Context) (sc scope, onLock bool, err error) {
 	}
 	switch {
 	case c.tx != nil:
-		return scope{lock: c.tx.lock, tx: c.tx}, true, nil
+		return scope{lock: c.tx.lock, tx: c.tx, c: c}, true, nil
 	case c.ownTxs > 0:
 		return scope{}, false, c.ownTx.dead
 	case c.bound != nil && !c.bound.isLease:
-		return scope{lock: c.bound}, true, nil
+		return scope{lock: c.bound, c: c}, true, nil
 	case c.bound != nil:
 		if err := c.bound.Err(); err != nil {
 			return scope{}, false, err
 		}
 		if l, ok := ctx.Value(c.keeper).(*Lock); ok { // the conn is bound to no session
-			return scope{lock: l}, true, nil
+			return scope{lock: l, c: c}, true, nil
 		}
 		if l, ok := c.bound.ctx.Value(c.keeper).(*Lock); ok {
-			return scope{lock: l}, true, nil
+			return scope{lock: l, c: c}, true, nil
 		}
 	case c.keeper.everLocked.Load():
 		if l, ok := ctx.Value(c.keeper).(*Lock); ok {
-			return scope{lock: l}, true, nil
+			return scope{lock: l, c: c}, true, nil
 		}
 	}
 	return scope{}, false, nil

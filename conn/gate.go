@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -17,30 +18,41 @@ type gate struct {
 	mu       sync.Mutex // guards what follows; nothing is called under it
 	inside   string     // what is inside, "" when free
 	since    time.Time
+	by       *conn // through which it came
 	occupied bool
 	queue    []*gateWaiter
 	err      error // not nil once closed
 }
 
+// errInVain is for who would wait for what only he could end.
+var errInVain = errors.New("it cannot come free")
+
 type gateWaiter struct {
 	what    string
+	by      *conn
 	granted chan error // buffered; one answer
 }
 
 // enter waits for its turn. While a result set or a transaction occupies the
-// gate it waits no longer than patience, and then returns what occupies it.
-func (g *gate) enter(ctx context.Context, what string, patience time.Duration) (occupant string, err error) {
+// gate it waits no longer than patience, and then returns what occupies it. What
+// came through the same conn it does not wait for: database/sql has that locked
+// until the call returns, for the result set's Next and Close as well.
+func (g *gate) enter(ctx context.Context, what string, by *conn, patience time.Duration) (occupant string, err error) {
 	g.mu.Lock()
 	if g.err != nil {
 		defer g.mu.Unlock()
 		return "", g.err
 	}
 	if g.inside == "" {
-		g.inside, g.since, g.occupied = what, time.Now(), false
+		g.inside, g.since, g.by, g.occupied = what, time.Now(), by, false
 		g.mu.Unlock()
 		return "", nil
 	}
-	w := &gateWaiter{what: what, granted: make(chan error, 1)}
+	if g.occupied && by != nil && g.by == by {
+		g.mu.Unlock()
+		return g.occupant(), errInVain
+	}
+	w := &gateWaiter{what: what, by: by, granted: make(chan error, 1)}
 	g.queue = append(g.queue, w)
 	g.mu.Unlock()
 
@@ -97,11 +109,11 @@ func (g *gate) occupy() {
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.inside, g.occupied = "", false
+	g.inside, g.by, g.occupied = "", nil, false
 	if len(g.queue) > 0 && g.err == nil {
 		w := g.queue[0]
 		g.queue = slices.Delete(g.queue, 0, 1)
-		g.inside, g.since = w.what, time.Now()
+		g.inside, g.since, g.by = w.what, time.Now(), w.by
 		w.granted <- nil
 	}
 }

@@ -129,7 +129,7 @@ func gateAgainstModel(t *testing.T, random *rand.Rand) {
 			patience := time.Duration(1+random.IntN(5000)) * 997 * time.Microsecond
 			m.enter(id, time.Since(start), patience)
 			go func() {
-				_, err := g.enter(ctx, fmt.Sprint(id), patience)
+				_, err := g.enter(ctx, fmt.Sprint(id), nil, patience)
 				results <- result{id, err}
 			}()
 		case op < 65 && m.inside != 0:

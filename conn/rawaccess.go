@@ -48,7 +48,7 @@ func (c *conn) rawPhys() *phys {
 // takeRaw gives the lock's session into the user's hands: gate and io stay
 // taken until the next call on the conn, or its return, shows that he is done.
 func (c *conn) takeRaw(ctx context.Context, sc scope) *phys {
-	if _, err := sc.gate().enter(ctx, "a Raw access", c.keeper.opts.BusyTimeout); err != nil {
+	if _, err := sc.gate().enter(ctx, "a Raw access", c, c.keeper.opts.BusyTimeout); err != nil {
 		return nil
 	}
 	s := sc.lock.sess

@@ -14,6 +14,7 @@ import (
 type scope struct {
 	lock *Lock
 	tx   *lockTx // nil outside a transaction
+	c    *conn   // through which it comes; nil if that is not database/sql's doing
 }
 
 func (sc scope) gate() *gate {
@@ -37,12 +38,14 @@ func (sc scope) check() error {
 func (sc scope) run(ctx context.Context, what string, keep bool, fn func(context.Context, *session) error) error {
 	l, g := sc.lock, sc.gate()
 	patience := l.keeper.opts.BusyTimeout
-	occupant, err := g.enter(ctx, what, patience)
-	if err != nil {
-		if errors.Is(err, ErrBusy) {
-			err = fault(l.key, "waited "+patience.String()+" for: "+occupant+
-				" (one statement at a time runs under a lock: close it first, or finish the transaction)", ErrBusy)
-		}
+	occupant, err := g.enter(ctx, what, sc.c, patience)
+	switch {
+	case errors.Is(err, errInVain):
+		return fault(l.key, occupant+", on the same *sql.Tx or *sql.Conn, and cannot be closed while this waits: close it first", ErrBusy)
+	case errors.Is(err, ErrBusy):
+		return fault(l.key, "waited "+patience.String()+" for: "+occupant+
+			" (one statement at a time runs under a lock: close it first, or finish the transaction)", ErrBusy)
+	case err != nil:
 		return err
 	}
 	stays := false

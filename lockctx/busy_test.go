@@ -89,7 +89,8 @@ func TestAStatementBesideAnOpenTransactionIsBusyAfterTheTimeout(t *testing.T) {
 		}
 		rows, err := tx.Query("SELECT 1 UNION SELECT 2")
 		require.NoError(t, err)
-		requireBusy(t, lk, "a result set", func() error { _, err := tx.Exec("SELECT 1"); return err })
+		_, err = tx.Exec("SELECT 1")
+		require.ErrorIs(t, err, lockctx.ErrBusy)
 		require.NoError(t, rows.Close())
 		_, err = tx.Exec("SELECT 1")
 		require.NoError(t, err)
@@ -97,6 +98,57 @@ func TestAStatementBesideAnOpenTransactionIsBusyAfterTheTimeout(t *testing.T) {
 		require.NoError(t, db.PingContext(lk.Context()))
 		require.NoError(t, lk.Close())
 	})
+}
+
+// The result set could neither be read on nor closed while the statement waits:
+// database/sql locks the connection for both.
+func TestAStatementBesideAResultSetOfTheSameConnIsBusyAtOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db := open(t, s, driver.WithBusyTimeout(time.Hour))
+		lk := acquire(t, db, dbtest.Key(t))
+		onConn, err := lk.Conn(testCtx(t))
+		require.NoError(t, err)
+		for name, of := range map[string]func() (queryer, error){
+			"Tx":       func() (queryer, error) { return db.BeginTx(lk.Context(), nil) },
+			"Tx of DB": func() (queryer, error) { return lk.DB().BeginTx(lk.Context(), nil) },
+			"Conn":     func() (queryer, error) { return onConn, nil },
+		} {
+			on, err := of()
+			require.NoError(t, err, name)
+			stmt, err := on.PrepareContext(lk.Context(), "SELECT 1")
+			require.NoError(t, err, name)
+			rows, err := on.QueryContext(lk.Context(), "SELECT 1 UNION SELECT 2")
+			require.NoError(t, err, name)
+			require.True(t, rows.Next(), name)
+			for _, fn := range []func() error{
+				func() error { _, err := on.ExecContext(lk.Context(), "SELECT 1"); return err },
+				func() error { return on.QueryRowContext(lk.Context(), "SELECT 1").Scan(new(int)) },
+				func() error { _, err := on.PrepareContext(lk.Context(), "SELECT 2"); return err },
+				func() error { _, err := stmt.ExecContext(lk.Context()); return err },
+			} {
+				err := within(t, async(fn), promptly, name)
+				require.ErrorIs(t, err, lockctx.ErrBusy, name)
+				require.ErrorContains(t, err, "a result set, open for", name)
+			}
+			require.True(t, rows.Next(), "the result set has not suffered")
+			require.NoError(t, rows.Close(), name)
+			_, err = stmt.ExecContext(lk.Context())
+			require.NoError(t, err, name)
+			require.NoError(t, stmt.Close(), name)
+			if tx, ok := on.(*sql.Tx); ok {
+				require.NoError(t, tx.Commit(), name)
+			}
+		}
+		require.NoError(t, onConn.Close())
+		require.NoError(t, lk.Close())
+	})
+}
+
+type queryer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
 func TestAStatementThatWaitsForTheSessionRunsWhenItComesFree(t *testing.T) {

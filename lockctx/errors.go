@@ -40,9 +40,10 @@ var (
 
 	// ErrBusy occurs when a statement under a lock's context has waited the
 	// busy timeout (lockdb_busy_timeout, 5 s) while a result set or a
-	// transaction under the same lock stayed open; and at once when a transaction is
-	// to begin on a *sql.Conn that has one open, and one of them is under a lock. The
-	// lock is still held.
+	// transaction under the same lock stayed open; at once when that is a result set
+	// of the same *sql.Tx or *sql.Conn, which could not be closed meanwhile, and when a
+	// transaction is to begin on a *sql.Conn that has one open, and one of them is under
+	// a lock. The lock is still held.
 	ErrBusy = conn.ErrBusy
 
 	// ErrUnsupported occurs where session locks would not exclude (a pooler in
