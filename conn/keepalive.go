@@ -86,12 +86,13 @@ func (s *session) tick() {
 	case !s.io.tryLock():
 		// A statement is under way: the server looks at the session, and TCP
 		// keep-alive at the network.
+		s.overlooked.Store(true)
 		s.again(ttl / 12)
 	case age < ttl/3 && left > ttl/3 && s.rows != nil: // who reads it keeps it alive
 		s.io.unlock()
 		s.again(ttl / 12)
 	default:
-		s.keepAlive(left)
+		s.keepAlive()
 	}
 }
 
@@ -103,8 +104,11 @@ func (s *session) tick() {
 // keep-alive; reading keeps the server from taking the client for stuck. If it
 // is too large for that and its owner does not read, the server does, and ends
 // the session after the TTL.
-func (s *session) keepAlive(left time.Duration) {
+func (s *session) keepAlive() {
 	ttl := s.keeper.opts.TTL
+	s.mu.Lock()
+	left := s.deadline - monotime.Now() // now that nothing moves it
+	s.mu.Unlock()
 	overdue := fmt.Errorf("no sign of life from the server for %v (lockdb_ttl is %v)", s.keeper.deadline(), ttl)
 	if left <= 0 {
 		if s.rows != nil && s.rows.stuck {
@@ -148,6 +152,16 @@ func (s *session) keepAlive(left time.Duration) {
 		s.asked = monotime.Now()
 		s.mu.Unlock()
 		s.again(ttl / 3)
+	}
+}
+
+// goesOn is told what came of reading a result set, which can go on for long
+// without ever leaving io to the keep-alive: what that would have made of it, then.
+// Under io.
+func (s *session) goesOn(read bool) {
+	if read && s.overlooked.Load() {
+		s.overlooked.Store(false)
+		s.postpone()
 	}
 }
 

@@ -132,6 +132,7 @@ func (r *rows) Next(dest []driver.Value) error {
 		}
 		err := r.read(func() error { return r.inner.Next(dest) })
 		r.atEnd = errors.Is(err, io.EOF)
+		r.sess.goesOn(r.atEnd || err == nil)
 		cloneBytes(dest)
 		return err
 	})
@@ -205,6 +206,7 @@ func (r *rows) NextResultSet() error {
 		if err := r.read(more.NextResultSet); err != nil {
 			return err
 		}
+		r.sess.goesOn(true)
 		r.cols = r.inner.Columns()
 		return nil
 	})
@@ -242,6 +244,7 @@ func (r *rows) closeInner() (err error) {
 		if !closed {
 			err = r.drain()
 		}
+		r.sess.goesOn(err == nil)
 		r.inner = nil
 		if r.call != nil {
 			r.call.detach()

@@ -27,6 +27,8 @@ type session struct {
 	server dialect.Server
 	// pinging: io is held by the keep-alive, not by work of the user's.
 	pinging atomic.Bool
+	// overlooked: the keep-alive was due, and io taken.
+	overlooked atomic.Bool
 	// noAutocommit: every statement may leave a transaction open.
 	noAutocommit atomic.Bool
 	// lockedTables: tables may be locked, which START TRANSACTION ends.
