@@ -30,6 +30,11 @@ type Lock struct {
 	// aroundShared is the innermost multiplexed lock under whose context this one,
 	// which is multiplexed as well, was acquired.
 	aroundShared *Lock
+	// reentered is the multiplexed lock that this one is a re-entry of.
+	reentered *Lock
+	// aroundPin is the innermost session lock, or pin, under whose context this
+	// one, which is a pin, was taken: its session is another one.
+	aroundPin *Lock
 
 	// A nested lock was acquired under another one's context: it lives on
 	// that one's session, at the gate of the outermost. If it is a re-entry,
@@ -170,7 +175,7 @@ func (l *Lock) Err() error {
 	err := l.err
 	l.mu.Unlock()
 	if err == nil && l.shared && l.reentry {
-		return l.aroundShared.Err()
+		return l.reentered.Err()
 	}
 	return err
 }

@@ -61,7 +61,8 @@ func (k *Keeper) reenterShared(ctx context.Context, req Request, outer *Lock) (*
 	if err := outer.Err(); err != nil {
 		return nil, err
 	}
-	l := &Lock{keeper: k, key: req.Key, name: outer.name, sess: outer.sess, since: time.Now(), shared: true, reentry: true, aroundShared: outer}
+	l := &Lock{keeper: k, key: req.Key, name: outer.name, sess: outer.sess, since: time.Now(), shared: true, reentry: true, reentered: outer}
+	l.aroundShared, _ = ctx.Value(sharedOf{k}).(*Lock) // others may be between it and outer
 	l.opens(ctx)
 	return l, nil
 }
@@ -238,7 +239,7 @@ func (l *Lock) closeShared(gone *Error, reason error) error {
 	l.remark(note)
 	l.ctx.endWith(gone)
 	if l.reentry {
-		if err := l.aroundShared.Err(); errors.Is(err, ErrLost) {
+		if err := l.reentered.Err(); errors.Is(err, ErrLost) {
 			l.to(stateLost, err)
 			note = err
 		} else {

@@ -24,6 +24,8 @@ func (k *Keeper) nest(ctx context.Context, outer *Lock, req Request, name dialec
 	reentry, err := l.reenter()
 	switch {
 	case err != nil || reentry:
+	case outer.heldAroundPins(name):
+		err = fault(l.key, "the context holds it on another session than the pinned one: acquire it under the pin's context only", ErrDeadlock)
 	case outer.top().xact:
 		err = fault(l.key, "the lock of InTx through a pooler is its transaction's: no other can be taken under it", ErrUnsupported)
 	default:
@@ -45,13 +47,7 @@ func (l *Lock) reenter() (bool, error) {
 	s := l.sess
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.reentry = slices.ContainsFunc(s.locks, func(have *Lock) bool {
-		if have.part {
-			return have.name == l.name && l.outer.within(have.outer)
-		}
-		return have.name == l.name && l.outer.within(have)
-	})
-	if !l.reentry {
+	if l.reentry = l.outer.hasAround(l.name); !l.reentry {
 		return false, nil
 	}
 	for around := l.outer; around != nil; around = around.outer {
@@ -62,6 +58,29 @@ func (l *Lock) reenter() (bool, error) {
 	l.since = time.Now()
 	s.locks = append(s.locks, l)
 	return true, nil
+}
+
+// hasAround tells whether l, or a lock around it on its session, is of that name.
+// Under the session's mu.
+func (l *Lock) hasAround(name dialect.Name) bool {
+	return slices.ContainsFunc(l.sess.locks, func(have *Lock) bool {
+		if have.part {
+			return have.name == name && l.within(have.outer)
+		}
+		return have.name == name && l.within(have)
+	})
+}
+
+// heldAroundPins tells whether the name is that of a lock around a pin under which
+// l is. Nobody could have it on the pin's session.
+func (l *Lock) heldAroundPins(name dialect.Name) (held bool) {
+	for around := l.top().aroundPin; around != nil && !held; around = around.top().aroundPin {
+		s := around.sess
+		s.mu.Lock()
+		held = around.hasAround(name)
+		s.mu.Unlock()
+	}
+	return held
 }
 
 // beside tells in words that another lock under the same outermost one has the

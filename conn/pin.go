@@ -36,6 +36,7 @@ func (k *Keeper) Pin(ctx context.Context) (*Pinned, error) {
 		return nil, err
 	}
 	l := &Lock{keeper: k, key: pinKey, bare: true, sess: s, since: time.Now()}
+	l.aroundPin, _ = ctx.Value(k).(*Lock)
 	l.opens(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -35,7 +35,8 @@ var (
 	// ErrDeadlock occurs when the server found that two sessions wait for
 	// locks that the other holds, and chose this one to fail; and at once for a
 	// key that the context holds already as a multiplexed lock, if Multiplexed is
-	// left out. The lock asked for is not held; locks acquired before still are.
+	// left out, or around a pin. The lock asked for is not held; locks acquired
+	// before still are.
 	ErrDeadlock = conn.ErrDeadlock
 
 	// ErrBusy occurs when a statement under a lock's context has waited the

@@ -3,6 +3,7 @@ package lockctx_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -146,6 +147,27 @@ func TestAMultiplexedLockIsReenteredByContext(t *testing.T) {
 		require.Error(t, inner.Context().Err())
 		require.ErrorIs(t, inner.Err(), lockctx.ErrReleased)
 		require.True(t, out.try(key))
+	})
+}
+
+func TestUnderAReentryOfAMultiplexedLockTheOnesAroundItAreReenteredToo(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
+		keys := []string{key + "/a", key + "/b", key + "/a", key + "/b", key + "/c", key + "/a", key + "/b", key + "/c"}
+		ctx := testCtx(t)
+		var held []*lockctx.Lock
+		for _, key := range keys {
+			lk, err := lockctx.Acquire(ctx, db, key, lockctx.Multiplexed(), lockctx.WithTimeout(promptly))
+			require.NoError(t, err)
+			held, ctx = append(held, lk), lk.Context()
+		}
+		for i, lk := range slices.Backward(held) {
+			require.NoError(t, lk.Err())
+			require.NoError(t, lk.Close())
+			for _, key := range keys[:3] {
+				require.Equal(t, !slices.Contains(keys[:i], key), out.try(key), "%s after Close of the lock %d", key, i)
+			}
+		}
 	})
 }
 

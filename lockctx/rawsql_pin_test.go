@@ -162,6 +162,36 @@ func TestAPinIsNoLock(t *testing.T) {
 	})
 }
 
+func TestUnderAPinALockAroundItIsADeadlockAtOnce(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db, key := open(t, s), dbtest.Key(t)
+		all, err := lockctx.AcquireAll(testCtx(t), db, []string{key + "/1", key + "/2"})
+		require.NoError(t, err)
+		p, err := lockctx.Pin(all.Context(), db)
+		require.NoError(t, err)
+		under, err := lockctx.Acquire(p.Context(), db, key+"/3")
+		require.NoError(t, err)
+		inner, err := lockctx.Pin(under.Context(), db)
+		require.NoError(t, err)
+		for _, n := range []string{"/1", "/2", "/3"} {
+			_, err := lockctx.Acquire(inner.Context(), db, key+n)
+			require.ErrorIs(t, err, lockctx.ErrDeadlock, n)
+			_, err = lockctx.AcquireAll(inner.Context(), db, []string{key + "/0", key + n})
+			require.ErrorIs(t, err, lockctx.ErrDeadlock, n)
+		}
+		_, err = lockctx.TryAcquire(p.Context(), db, key+"/3")
+		require.ErrorIs(t, err, lockctx.ErrNotAcquired, "not under the context of who has it, but beside it")
+		for _, c := range []interface{ Close() error }{inner, under} {
+			require.NoError(t, c.Close())
+		}
+		lk, err := lockctx.Acquire(p.Context(), db, key+"/3")
+		require.NoError(t, err)
+		for _, c := range []interface{ Close() error }{lk, p, all} {
+			require.NoError(t, c.Close())
+		}
+	})
+}
+
 func TestWhereTextsAreRefusedAPinIsTheWay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		db := open(t, s, driver.WithRawLocks(driver.RawRefuse))
