@@ -189,12 +189,13 @@ func rolledBack(key string, why error) error {
 // lose ends the locks that have that lease, and returns the innermost.
 func (f *fence) lose(le *lease.Lease, why error) (innermost *Lock) {
 	cause := fmt.Errorf("found at COMMIT: %w", why)
-	for _, l := range slices.Backward(f.locks) {
-		if slices.ContainsFunc(l.leases, func(have heldLease) bool { return have.Lease == le }) {
-			l.leaseLost(cause)
-			innermost = l
+	le.Lose(cause, func() {
+		for _, l := range slices.Backward(f.locks) {
+			if slices.ContainsFunc(l.leases, func(have heldLease) bool { return have.Lease == le }) {
+				l.leaseLost(cause)
+				innermost = l
+			}
 		}
-	}
-	le.Lose(cause)
+	})
 	return innermost
 }

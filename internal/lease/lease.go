@@ -115,31 +115,43 @@ func (l *Lease) overdue() error {
 	return fmt.Errorf("no renewal was confirmed for %v (its TTL is %v)", Lifetime(l.req.TTL), l.req.TTL)
 }
 
-// Lose says that a fence found that the lease has moved on.
-func (l *Lease) Lose(cause error) {
+// Lose says that a fence found that the lease has moved on. tell tells those who
+// hold it: a Release that comes of that must find the lease lost, since the row,
+// which it would else ask, is under the fence's lock until its transaction ends.
+func (l *Lease) Lose(cause error, tell func()) {
+	next := func() {}
 	l.m.mu.Lock()
-	defer l.m.mu.Unlock()
 	if l.state == held {
-		_ = l.lose(cause)
+		next = l.end(cause)
 	}
+	l.m.mu.Unlock()
+	tell()
+	next()
 }
 
 // lose ends a lease that is held: Lost is told, and then the turn is the next
 // one's. Under mu.
 func (l *Lease) lose(cause error) error {
+	l.end(cause)()
+	return &Loss{cause}
+}
+
+// end is lose without what comes next. Under mu, and next need not be.
+func (l *Lease) end(cause error) (next func()) {
 	l.state, l.loss = lost, cause
 	l.m.leaveBeat(l)
 	l.room.held, l.room.busy = nil, true
 	if l.m.closing { // whoever closes the Manager has released the leases, or knows
-		return &Loss{cause}
+		return func() {}
 	}
 	l.m.running.Add(1)
-	go func() {
-		defer l.m.running.Done()
-		l.tellLost()
-		l.m.leave(l.room)
-	}()
-	return &Loss{cause}
+	return func() {
+		go func() {
+			defer l.m.running.Done()
+			l.tellLost()
+			l.m.leave(l.room)
+		}()
+	}
 }
 
 func (l *Lease) tellLost() {
