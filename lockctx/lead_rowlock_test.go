@@ -14,6 +14,7 @@ import (
 // Who waits to lead, and has not led yet, must not give up since the last leader's transaction keeps the row for longer
 // than a statement is tried.
 func TestLeadWaitsAsLongAsATransactionKeepsTheRow(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view := s.CreateDatabase(t)

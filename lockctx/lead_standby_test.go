@@ -15,6 +15,7 @@ import (
 // server is not to be survived by the leader alone.
 func TestLeadGoesOnWhenTheServerRefusesOneWhoWaits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		db, other, key, rows := open(t, view), open(t, view), dbtest.Key(t), newLeaseTable(t, view)
 		last := acquire(t, db, key, lockctx.Lease(forLong))

@@ -17,8 +17,13 @@ import (
 // eachLead runs the test with a session lock and with a lease.
 func eachLead(t *testing.T, fn func(t *testing.T, s *dbtest.Server, opts ...lockctx.Option)) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		t.Run("session lock", func(t *testing.T) { fn(t, s) })
-		t.Run("lease", func(t *testing.T) { fn(t, s, lockctx.Lease(3*time.Second)) })
+		t.Parallel()
+		for name, opts := range map[string][]lockctx.Option{"session lock": nil, "lease": {lockctx.Lease(6 * time.Second), lockctx.RenewEvery(500 * time.Millisecond)}} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				fn(t, s, opts...)
+			})
+		}
 	})
 }
 
@@ -130,6 +135,7 @@ func TestLeadClosesTheLockWhenItsFunctionPanics(t *testing.T) {
 
 func TestLeadReturnsWhatNoFurtherTryWouldMend(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s)
 		never := func(context.Context) error { t.Error("it led"); return nil }
 		require.ErrorIs(t, lockctx.Lead(testCtx(t), db, dbtest.Key(t), never, lockctx.WithTimeout(time.Second)), lockctx.ErrUnsupported)

@@ -17,6 +17,7 @@ import (
 // Else whoever comes with TryAcquire would find the lease held by somebody who does not exist, and who waits would be
 // told of a deadline that is none of his.
 func TestABusyConnectionKeepsNoCompanionAndCostsNoWait(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	const claims = 16
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()

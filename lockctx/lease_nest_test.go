@@ -14,6 +14,7 @@ import (
 
 func TestAReentryOfALeaseSharesItAndReleasesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, table := open(t, s), dbtest.Key(t), newLeaseTable(t, s)
 		outer := acquire(t, db, key, lockctx.Lease(ttl))
 		inner, err := lockctx.TryAcquire(outer.Context(), db, key, lockctx.Lease(time.Minute), lockctx.Owner("me"))
@@ -39,6 +40,7 @@ func TestAReentryOfALeaseSharesItAndReleasesNothing(t *testing.T) {
 
 func TestTheLossOfALeaseEndsItsReentries(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		db, key := open(t, s), dbtest.Key(t)
 		outer := acquire(t, db, key, lockctx.Lease(ttl))
@@ -57,9 +59,10 @@ func TestTheLossOfALeaseEndsItsReentries(t *testing.T) {
 
 func TestTheLossOfALeaseIsToldOfItsReentriesToo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		db, key := open(t, s), dbtest.Key(t)
-		outer := acquire(t, db, key, lockctx.Lease(time.Second))
+		outer := acquire(t, db, key, lockctx.Lease(ttl), lockctx.RenewEvery(200*time.Millisecond))
 		inner, err := lockctx.Acquire(outer.Context(), db, key, lockctx.Lease(ttl))
 		require.NoError(t, err)
 		newLeaseTable(t, s).steal(key)
@@ -75,6 +78,7 @@ func TestTheLossOfALeaseIsToldOfItsReentriesToo(t *testing.T) {
 
 func TestATransactionIsFencedByEveryLeaseOfAChain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		write, count := inserts(t, s)
 		db, key, table := open(t, s), dbtest.Key(t), newLeaseTable(t, s)
@@ -104,6 +108,7 @@ func TestATransactionIsFencedByEveryLeaseOfAChain(t *testing.T) {
 
 func TestATransactionIsFencedByEveryLeaseAroundIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		write, count := inserts(t, s)
 		db, key, table := open(t, s), dbtest.Key(t), newLeaseTable(t, s)
@@ -136,6 +141,7 @@ func TestATransactionIsFencedByEveryLeaseAroundIt(t *testing.T) {
 
 func TestALeaseUnderASessionLockRunsOnItsSession(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s), dbtest.Key(t)
 		session := acquire(t, db, key)
 		lk, err := lockctx.Acquire(session.Context(), db, key, lockctx.Lease(ttl))
@@ -158,6 +164,7 @@ func TestALeaseUnderASessionLockRunsOnItsSession(t *testing.T) {
 
 func TestOtherKeysUnderALeaseAreLeasesOfTheirOwn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, table := open(t, s), dbtest.Key(t), newLeaseTable(t, s)
 		outer := acquire(t, db, key+"a", lockctx.Lease(ttl))
 		inner, err := lockctx.AcquireAll(outer.Context(), db, []string{key + "b", key + "a"}, lockctx.Lease(ttl))
@@ -179,9 +186,10 @@ func TestOtherKeysUnderALeaseAreLeasesOfTheirOwn(t *testing.T) {
 
 func TestTheLossOfOneLeaseOfAcquireAllReleasesTheOthers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		db, key, table := open(t, s), dbtest.Key(t), newLeaseTable(t, s)
-		lk, err := lockctx.AcquireAll(testCtx(t), db, []string{key + "a", key + "b"}, lockctx.Lease(time.Second))
+		lk, err := lockctx.AcquireAll(testCtx(t), db, []string{key + "a", key + "b"}, lockctx.Lease(ttl), lockctx.RenewEvery(200*time.Millisecond))
 		require.NoError(t, err)
 		table.steal(key + "a")
 		select {
@@ -197,9 +205,10 @@ func TestTheLossOfOneLeaseOfAcquireAllReleasesTheOthers(t *testing.T) {
 
 func TestAStatementUnderALeaseEndsWithItsLoss(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		db, key := open(t, s), dbtest.Key(t)
-		lk := acquire(t, db, key, lockctx.Lease(time.Second))
+		lk := acquire(t, db, key, lockctx.Lease(ttl), lockctx.RenewEvery(200*time.Millisecond))
 		newLeaseTable(t, s).steal(key)
 		query := "SELECT SLEEP(20)"
 		if !s.IsMySQL() {
@@ -208,7 +217,7 @@ func TestAStatementUnderALeaseEndsWithItsLoss(t *testing.T) {
 		start := time.Now()
 		_, err := db.ExecContext(lk.Context(), query)
 		require.Error(t, err)
-		require.Less(t, time.Since(start), 5*time.Second)
+		require.Less(t, time.Since(start), promptly)
 		require.ErrorIs(t, lk.Err(), lockctx.ErrLost)
 		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
 	})
@@ -216,9 +225,10 @@ func TestAStatementUnderALeaseEndsWithItsLoss(t *testing.T) {
 
 func TestAStatementOnASessionLockUnderALeaseEndsWithTheLossOfTheLease(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		db, key := open(t, s), dbtest.Key(t)
-		lk, err := lockctx.Acquire(context.Background(), db, key, lockctx.Lease(time.Second)) // which nothing else can end
+		lk, err := lockctx.Acquire(context.Background(), db, key, lockctx.Lease(ttl), lockctx.RenewEvery(200*time.Millisecond)) // which nothing else can end
 		require.NoError(t, err)
 		session, err := lockctx.Acquire(lk.Context(), db, key)
 		require.NoError(t, err)
@@ -230,7 +240,7 @@ func TestAStatementOnASessionLockUnderALeaseEndsWithTheLossOfTheLease(t *testing
 		start := time.Now()
 		_, err = db.ExecContext(session.Context(), query)
 		require.Error(t, err)
-		require.Less(t, time.Since(start), 5*time.Second)
+		require.Less(t, time.Since(start), promptly)
 		require.ErrorIs(t, session.Context().Err(), lockctx.ErrLost)
 		require.ErrorIs(t, session.Close(), lockctx.ErrLost, "a statement that is cut off costs its session")
 		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
@@ -239,6 +249,7 @@ func TestAStatementOnASessionLockUnderALeaseEndsWithTheLossOfTheLease(t *testing
 
 func TestReleasedIsToldBeforeTheNextAcquiredOfALease(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		events := make(chan lockEvent, 1000)
 		db, key := open(t, s, driver.WithObserver(kindsOf(events))), dbtest.Key(t)
 		done := make(chan error, 8)

@@ -55,6 +55,7 @@ func TestOptionsOfLeasesThatDoNotFitAreRefusedWithAReason(t *testing.T) {
 
 func TestAShortLeaseIsWarnedOfOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		var log bytes.Buffer
 		db := open(t, s, driver.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		for _, ttl := range []time.Duration{time.Second, 999 * time.Millisecond, 500 * time.Millisecond} {
@@ -68,6 +69,7 @@ func TestAShortLeaseIsWarnedOfOnce(t *testing.T) {
 
 func TestTheSameOwnerTakesItsOwnLeaseOverAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		db, again, key := open(t, s), open(t, s), dbtest.Key(t)
 		for _, id := range []string{"broker-1", "Broker 1\x00ü" + strings.Repeat("x", 100)} {
@@ -89,6 +91,7 @@ func TestTheSameOwnerTakesItsOwnLeaseOverAtOnce(t *testing.T) {
 
 func TestPruneDeletesIdleLeasesAndTokensGrowOn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		db, key, table := open(t, s), dbtest.Key(t), newLeaseTable(t, s)
 		held := acquire(t, db, key+"held", lockctx.Lease(ttl))
@@ -114,6 +117,7 @@ func TestPruneDeletesIdleLeasesAndTokensGrowOn(t *testing.T) {
 
 func TestLeaseDDLMakesATableThatLeasesUse(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		db := open(t, s, driver.WithLeaseTable("my_leases"))
 		ddl, err := lockctx.LeaseDDL(context.Background(), db)

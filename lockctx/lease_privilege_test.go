@@ -80,6 +80,7 @@ func (r *restricted) requireDriverError(err error) {
 
 func TestLeasesNeedToSelectInsertAndUpdateAndPruneToDelete(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		r := newRestricted(t, s)
 		r.run("CREATE TABLE t (n int)")
 		r.grant("INSERT", "t")
@@ -99,9 +100,8 @@ func TestLeasesNeedToSelectInsertAndUpdateAndPruneToDelete(t *testing.T) {
 		r.requireDriverError(err)
 
 		r.grant("UPDATE", "lockdb_lease")
-		const ttl = 600 * time.Millisecond
-		lk := acquire(t, db, key, lockctx.Lease(ttl))
-		time.Sleep(2 * ttl) // it is renewed
+		lk := acquire(t, db, key, lockctx.Lease(ttl), lockctx.RenewEvery(100*time.Millisecond))
+		(&leaseTable{t, s, r.admin}).awaitRenewal(key)
 		require.NoError(t, lockctx.InTx(lk.Context(), db, key, nil, func(ctx context.Context, tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, "INSERT INTO t VALUES (1)")
 			return err

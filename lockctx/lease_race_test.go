@@ -15,6 +15,7 @@ import (
 
 func TestNothingBegunUnderALeaseCommitsAfterItsClose(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		for way, begin := range begins {
 			t.Run(way, func(t *testing.T) {
 				s := s.CreateDatabase(t)
@@ -51,6 +52,7 @@ func TestNothingBegunUnderALeaseCommitsAfterItsClose(t *testing.T) {
 
 func TestCloseOfALeaseDoesNotWaitForEverForAContextThatDoesNotEnd(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s = s.CreateDatabase(t)
 		write, count := inserts(t, s)
 		db, key := open(t, s, driver.WithBusyTimeout(time.Millisecond)), dbtest.Key(t)
@@ -62,7 +64,7 @@ func TestCloseOfALeaseDoesNotWaitForEverForAContextThatDoesNotEnd(t *testing.T) 
 		err = lk.Close()
 		require.ErrorIs(t, err, lockctx.ErrReleased)
 		require.ErrorContains(t, err, "their Commit fails")
-		require.Less(t, time.Since(start), 3*time.Second)
+		require.Less(t, time.Since(start), promptly)
 		next := acquire(t, open(t, s), key, lockctx.Lease(ttl))
 		require.ErrorIs(t, tx.Commit(), lockctx.ErrReleased)
 		require.Zero(t, count())
@@ -72,6 +74,7 @@ func TestCloseOfALeaseDoesNotWaitForEverForAContextThatDoesNotEnd(t *testing.T) 
 
 func TestDBCloseDoesNotWaitForATransactionThatIsNeverEnded(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s, driver.WithBusyTimeout(time.Millisecond)), dbtest.Key(t)
 		lk := acquire(t, db, key, lockctx.Lease(ttl))
 		c, err := lk.Conn(testCtx(t))

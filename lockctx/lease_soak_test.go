@@ -62,6 +62,7 @@ func inParallel(n, goroutines int, f func(i int)) {
 }
 
 func TestManyLeasesAreKeptWhileThePoolIsBusy(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	const (
 		ttl      = 10 * time.Second
 		interval = ttl / 3

@@ -92,6 +92,7 @@ func TestTheTableOfLeasesIsWhereTheSearchPathSays(t *testing.T) {
 
 func TestATableThatIsNoneOfLeasesIsAnErrorUntilItIsMended(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		db, rows, key := open(t, view), newLeaseTable(t, view), dbtest.Key(t)
 		const create = "CREATE TABLE lockdb_lease (lease_key int, name varchar(10))"
@@ -111,7 +112,7 @@ func TestATableThatIsNoneOfLeasesIsAnErrorUntilItIsMended(t *testing.T) {
 }
 
 func TestATableThatIsDroppedWhileItIsUsedIsMadeAnew(t *testing.T) {
-	const ttl = 2 * time.Second
+	const ttl = 3 * time.Second
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view, tab := newTable(t, s)
@@ -121,19 +122,19 @@ func TestATableThatIsDroppedWhileItIsUsedIsMadeAnew(t *testing.T) {
 			tx, err := db.BeginTx(former.Context(), nil)
 			require.NoError(t, err)
 			tab.mustInsert(testCtx(t), tx, 1)
-			waiter := waitForLease(testCtx(t), t, other, key, lockctx.Lease(ttl))
+			waiter := waitForLease(testCtx(t), t, other, key, lockctx.Lease(lasting))
 			rows.exec("DROP TABLE lockdb_lease", "DROP TABLE lockdb_lease")
 			dropped := time.Now()
 			next := within(t, waiter, promptly, "the lease, in the new table")
 			require.NoError(t, next.err)
-			require.Less(t, next.at.Sub(dropped), ttl+time.Second)
+			require.Less(t, next.at.Sub(dropped), ttl+4*time.Second)
 			require.Greater(t, next.lk.Token(), former.Token())
 			requireCommitFailed(t, tx.Commit(), former, lockctx.ErrLost)
 			requireLost(t, former)
 			require.ErrorIs(t, former.Close(), lockctx.ErrLost)
 			require.NoError(t, next.lk.Err())
 			require.NoError(t, next.lk.Close())
-			require.NoError(t, acquire(t, db, key, lockctx.Lease(ttl)).Close())
+			require.NoError(t, acquire(t, db, key, lockctx.Lease(lasting)).Close())
 		}
 		require.Empty(t, tab.ids())
 	})

@@ -37,6 +37,7 @@ func (i *noRelease) ConnQueryContext(ctx context.Context, c sqldriver.QueryerCon
 // and nobody has an error to learn it from.
 func TestTheLogWarnsOfALockForNobodyThatCouldNotBeReleased(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		var j journal
 		i, key, out := &noRelease{}, dbtest.Key(t), newOutsider(t, view)

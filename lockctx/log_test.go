@@ -73,6 +73,7 @@ func (j *journal) says(t testing.TB, lines ...string) {
 
 func TestTheLogTellsDebugOfTheUsualAndWarnOfTheRest(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		var j journal
 		db, key, out := open(t, s, driver.WithLogger(j.logger(slog.LevelDebug))), dbtest.Key(t), newOutsider(t, s)
 		lk := acquire(t, db, key)
@@ -87,7 +88,7 @@ func TestTheLogTellsDebugOfTheUsualAndWarnOfTheRest(t *testing.T) {
 		}
 
 		require.True(t, out.take(key+":2"))
-		_, err := lockctx.Acquire(testCtx(t), db, key+":2", lockctx.WithTimeout(20*time.Millisecond))
+		_, err := lockctx.Acquire(testCtx(t), db, key+":2", lockctx.WithTimeout(time.Second))
 		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
 		require.Equal(t, err.Error(), j.entries(t)[3].Error)
 
@@ -115,7 +116,9 @@ func TestTheLogTellsDebugOfTheUsualAndWarnOfTheRest(t *testing.T) {
 
 // The network goes silent under the release: its answer does not come.
 func TestTheLogWarnsOfASessionThatCouldNotBeReleasedInTime(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		var j journal
 		rec, relay, key := &recorder{}, s.Relay(t), dbtest.Key(t)
 		rec.key = key
@@ -144,6 +147,7 @@ func TestWithoutALoggerTheDefaultOfTheMomentIsUsed(t *testing.T) {
 func TestNoMessageAndNoEventShowsThePassword(t *testing.T) {
 	const secret = "s3cr3t-0f-the-t3st"
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		var j journal
 		rec := &recorder{}
 		dsn := "nobody:" + secret + "@tcp(" + s.Addr() + ")/nowhere"
@@ -174,6 +178,7 @@ func (badHandler) Handle(context.Context, slog.Record) error { panic("handler") 
 
 func TestAnObserverThatPanicsCostsNoLock(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		var j journal
 		db := open(t, s, driver.WithObserver(badObserver{}), driver.WithLogger(j.logger(slog.LevelWarn)))
 		locksUnderFire(t, s, db)
@@ -185,6 +190,7 @@ func TestAnObserverThatPanicsCostsNoLock(t *testing.T) {
 
 func TestALoggerThatPanicsCostsNoLock(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		var j journal
 		bad := slog.New(badHandler{j.logger(slog.LevelDebug).Handler()})
 		locksUnderFire(t, s, open(t, s, driver.WithObserver(badObserver{}), driver.WithLogger(bad)))

@@ -25,6 +25,7 @@ func statsOf(t testing.TB, db *sql.DB) lockctx.Statistics {
 
 func TestMultiplexedLocksThatAreTakenAtOnceNeedFewSessions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		for name, opts := range map[string][]lockctx.Option{
 			"Acquire":    {lockctx.Multiplexed()},
 			"TryAcquire": {lockctx.Multiplexed(), lockctx.WithTimeout(0)},
@@ -53,18 +54,19 @@ func TestMultiplexedLocksThatAreTakenAtOnceNeedFewSessions(t *testing.T) {
 
 func TestAMultiplexedLockWaitsForASessionNoLongerThanItMay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s, driver.WithMaxSessions(1)), dbtest.Key(t)
 		pinned := acquire(t, db, key+"-pinned")
 		waits := async(func() error { // the first makes the session; the others wait for that
 			ctx, cancel := context.WithCancel(testCtx(t))
 			defer cancel()
-			time.AfterFunc(time.Second, cancel)
+			time.AfterFunc(1500*time.Millisecond, cancel)
 			_, err := lockctx.Acquire(ctx, db, key+"-first", lockctx.Multiplexed())
 			return err
 		})
 		require.Eventually(t, func() bool { return statsOf(t, db).Waiters == 1 }, promptly, time.Millisecond)
 		for i := range 3 {
-			_, err := lockctx.Acquire(testCtx(t), db, fmt.Sprint(key, "-", i), lockctx.Multiplexed(), lockctx.WithTimeout(50*time.Millisecond))
+			_, err := lockctx.Acquire(testCtx(t), db, fmt.Sprint(key, "-", i), lockctx.Multiplexed(), lockctx.WithTimeout(300*time.Millisecond))
 			require.ErrorIs(t, err, lockctx.ErrNotAcquired)
 			require.ErrorContains(t, err, "lockdb_max_sessions")
 			_, err = lockctx.TryAcquire(testCtx(t), db, fmt.Sprint(key, "-", i), lockctx.Multiplexed())
@@ -80,6 +82,7 @@ func TestAMultiplexedLockWaitsForASessionNoLongerThanItMay(t *testing.T) {
 
 func TestASessionThatBecomesSharedServesThoseWhoWaitForOne(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s, driver.WithMaxSessions(1)), dbtest.Key(t)
 		pinned := acquire(t, db, key)
 		type grant struct {
@@ -107,6 +110,7 @@ func TestASessionThatBecomesSharedServesThoseWhoWaitForOne(t *testing.T) {
 
 func TestWhoWaitsForAMultiplexedLockNeedsNoSessionThatNobodyWillGive(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, elsewhere, key := open(t, s, driver.WithMaxSessions(1)), open(t, s), dbtest.Key(t)
 		kept := acquire(t, db, key+"-kept", lockctx.Multiplexed()) // has the one session, for good
 		theirs := acquire(t, elsewhere, key)
@@ -134,6 +138,7 @@ func TestWhoWaitsForAMultiplexedLockNeedsNoSessionThatNobodyWillGive(t *testing.
 
 func TestAMultiplexedLockIsKnownUnderAPinnedOneToo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		shared := acquire(t, db, key, lockctx.Multiplexed())
 		pinned, err := lockctx.Acquire(shared.Context(), db, key+"-pinned")
@@ -156,6 +161,7 @@ func TestAMultiplexedLockIsKnownUnderAPinnedOneToo(t *testing.T) {
 
 func TestMultiplexedLocksExcludeWhileSessionsAreKilledAndContextsEnd(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s), dbtest.Key(t)
 		stop := make(chan struct{})
 		var wg, killer sync.WaitGroup

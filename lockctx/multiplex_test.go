@@ -17,6 +17,7 @@ import (
 
 func TestManyMultiplexedLocksNeedOneSession(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		locks := make([]*lockctx.Lock, 300)
 		for i := range locks {
@@ -42,6 +43,7 @@ func TestManyMultiplexedLocksNeedOneSession(t *testing.T) {
 
 func TestAMultiplexedLockIsWaitedForOnASessionThatBecomesShared(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		other := acquire(t, db, key+"-other", lockctx.Multiplexed())
 		require.True(t, out.take(key))
@@ -71,6 +73,7 @@ func TestAMultiplexedLockIsWaitedForOnASessionThatBecomesShared(t *testing.T) {
 
 func TestTheLossOfASharedSessionEndsAllItsLocks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s), dbtest.Key(t)
 		var locks []*lockctx.Lock
 		for i := range 20 {
@@ -95,6 +98,7 @@ func TestTheLossOfASharedSessionEndsAllItsLocks(t *testing.T) {
 
 func TestMultiplexedLocksExcludeEachOtherAndThoseWithASessionOfTheirOwn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		key := dbtest.Key(t)
 		var inside sync.Mutex
 		var wg sync.WaitGroup
@@ -133,6 +137,7 @@ func TestMultiplexedLocksExcludeEachOtherAndThoseWithASessionOfTheirOwn(t *testi
 
 func TestAMultiplexedLockIsReenteredByContext(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		outer := acquire(t, db, key, lockctx.Multiplexed())
 		inner, err := lockctx.Acquire(outer.Context(), db, key, lockctx.Multiplexed())
@@ -173,6 +178,7 @@ func TestUnderAReentryOfAMultiplexedLockTheOnesAroundItAreReenteredToo(t *testin
 
 func TestWhatNeedsASessionOfItsOwnDoesNotGoWithMultiplexed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s), dbtest.Key(t)
 		require.ErrorIs(t, lockctx.InTx(testCtx(t), db, key, nil, nil, lockctx.Multiplexed()), lockctx.ErrUnsupported)
 		_, err := lockctx.AcquireAll(testCtx(t), db, []string{key, key + "2"}, lockctx.Multiplexed())

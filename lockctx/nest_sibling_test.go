@@ -17,13 +17,14 @@ import (
 // server would let take a lock twice.
 func TestTwoUnderOneLocksContextStillExcludeEachOther(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
 		outer := acquire(t, db, key)
 		first, err := lockctx.Acquire(outer.Context(), db, key+":2")
 		require.NoError(t, err)
 		_, err = lockctx.TryAcquire(outer.Context(), db, key+":2")
 		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
-		_, err = lockctx.Acquire(outer.Context(), db, key+":2", lockctx.WithTimeout(50*time.Millisecond))
+		_, err = lockctx.Acquire(outer.Context(), db, key+":2", lockctx.WithTimeout(time.Second))
 		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
 		require.ErrorContains(t, err, "held by this process")
 
@@ -42,6 +43,7 @@ func TestTwoUnderOneLocksContextStillExcludeEachOther(t *testing.T) {
 
 func TestManyUnderOneLocksContextExcludeEachOther(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s), dbtest.Key(t)
 		outer := acquire(t, db, key)
 		var inside atomic.Int32
@@ -72,6 +74,7 @@ func TestManyUnderOneLocksContextExcludeEachOther(t *testing.T) {
 // A nested lock's context is a child of the outer one's. Whoever sees it end must be told why by Err too.
 func TestANestedLockKnowsItsEndWhenItsContextEnds(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s), dbtest.Key(t)
 		for i := range 20 {
 			outer := acquire(t, db, key)
@@ -93,6 +96,7 @@ func TestANestedLockKnowsItsEndWhenItsContextEnds(t *testing.T) {
 
 func TestAKeyOfAcquireAllIsReentered(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
 		all, err := lockctx.AcquireAll(testCtx(t), db, []string{key + "a", key + "b"})
 		require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 
 func TestReentryUnderTheLocksContextNeedsNoServer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
 		outer := acquire(t, db, key)
 		inner, err := lockctx.Acquire(outer.Context(), db, key)
@@ -30,6 +31,7 @@ func TestReentryUnderTheLocksContextNeedsNoServer(t *testing.T) {
 
 func TestAnotherKeyUnderALocksContextIsTakenOnItsSession(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
 		outer := acquire(t, db, key)
 		inner, err := lockctx.Acquire(outer.Context(), db, key+":2")
@@ -51,6 +53,7 @@ func TestAnotherKeyUnderALocksContextIsTakenOnItsSession(t *testing.T) {
 
 func TestANestedWaitInATransactionNeitherAbortsItNorOutlivesItsContext(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
 		outer := acquire(t, db, key)
 		defer outer.Close()
@@ -76,6 +79,7 @@ func TestANestedWaitInATransactionNeitherAbortsItNorOutlivesItsContext(t *testin
 
 func TestClosingANestedLockInAnAbortedTransactionKeepsTheOuterOne(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
 		outer := acquire(t, db, key)
 		tx, err := db.BeginTx(outer.Context(), nil)

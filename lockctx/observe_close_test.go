@@ -53,6 +53,7 @@ func TestAReleaseThatCostATransactionSaysSo(t *testing.T) {
 
 func TestAReleaseThatCostAStatementSaysSo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		for _, nested := range []bool{false, true} {
 			view, key := s.CreateDatabase(t), dbtest.Key(t) // to see what runs
 			rec := &recorder{key: key}

@@ -50,15 +50,16 @@ func TestANestedWaitIsToldOnce(t *testing.T) {
 			return grant{lk: lk, err: err}
 		})
 		rec.tells(t, "acquired", "refused:2", "waited:2")
+		time.Sleep(200 * time.Millisecond) // a while that it waits
+		before := time.Now()
 		out.release(key + ":2")
 		g := within(t, waiting, promptly, "the nested grant")
 		require.NoError(t, g.err)
-		before := time.Now()
-		time.Sleep(10 * time.Millisecond)
 		require.NoError(t, g.lk.Close())
+		held := time.Since(before)
 		rec.tells(t, "acquired", "refused:2", "waited:2", "acquired:2", "released:2")
 		released := rec.only(t, driver.EventReleased)
-		require.Less(t, released.Duration, time.Since(before)+time.Second/4, "held does not include the wait")
+		require.LessOrEqual(t, released.Duration, held, "held does not include the wait")
 		require.NoError(t, outer.Close())
 	})
 }
@@ -77,7 +78,7 @@ func TestAcquireAllIsOneAcquiredAndOneReleasedWithAllKeys(t *testing.T) {
 
 		last := lk.Keys()[2]
 		require.True(t, out.take(last))
-		_, err = lockctx.AcquireAll(testCtx(t), db, keys, lockctx.WithTimeout(50*time.Millisecond))
+		_, err = lockctx.AcquireAll(testCtx(t), db, keys, lockctx.WithTimeout(time.Second))
 		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
 		out.free(lk.Key(), promptly) // what it had taken is released in the background
 		out.release(last)

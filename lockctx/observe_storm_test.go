@@ -158,6 +158,7 @@ func TestEveryCallAndEveryLockIsToldOnceInAnyStorm(t *testing.T) {
 	for _, closedInTheMidst := range []bool{false, true} {
 		t.Run(fmt.Sprint("closed in the midst ", closedInTheMidst), func(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+				t.Parallel()
 				y := &tally{t: t, open: map[string]int{}}
 				o := &storm{t: t, s: s, db: open(t, s, driver.WithObserver(y)), admin: s.Open(t), key: dbtest.Key(t)}
 				done := make(chan struct{})

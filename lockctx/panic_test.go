@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ngrok/sqlmw"
 	"github.com/stretchr/testify/require"
@@ -60,6 +59,7 @@ func (b *bomb) TxCommit(_ context.Context, tx driver.Tx) error {
 func TestAPanicInTheDriverCostsTheSessionAndNothingElse(t *testing.T) {
 	blasts := map[string]func(){"panic": func() { panic("in the driver") }, "Goexit": runtime.Goexit}
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		lock, unlock := "GET_LOCK(", "RELEASE_LOCK("
 		if !s.IsMySQL() {
 			lock, unlock = "pg_try_advisory_lock(", "pg_advisory_unlock("
@@ -106,8 +106,8 @@ func TestAPanicInTheDriverCostsTheSessionAndNothingElse(t *testing.T) {
 						t.Error("it did not go off")
 					}()
 					within(t, ended, promptly, "the end of the work")
-					out.free(key, 2*time.Second)
-					lk, err := lockctx.Acquire(testCtx(t), db, key, lockctx.WithTimeout(3*time.Second))
+					out.free(key, promptly)
+					lk, err := lockctx.Acquire(testCtx(t), db, key, lockctx.WithTimeout(promptly))
 					require.NoError(t, err)
 					require.NoError(t, db.PingContext(lk.Context()))
 					require.NoError(t, lk.Close())

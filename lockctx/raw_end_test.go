@@ -18,6 +18,7 @@ import (
 func TestATransactionEndsAfterARawAccessInIt(t *testing.T) {
 	ends := map[string]func(*sql.Tx) error{"commit": (*sql.Tx).Commit, "rollback": (*sql.Tx).Rollback}
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s)
 		for name, end := range ends {
 			t.Run(name, func(t *testing.T) {
@@ -39,6 +40,7 @@ func TestATransactionEndsAfterARawAccessInIt(t *testing.T) {
 
 func TestATransactionBegunThroughRawEndsWithTheLock(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		s, tab := newTable(t, s)
 		db, key := open(t, s), dbtest.Key(t)
 		lk := acquire(t, db, key)
@@ -67,6 +69,7 @@ func TestATransactionBegunThroughRawEndsWithTheLock(t *testing.T) {
 
 func TestInTxReleasesWhatWasTakenUnderIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
 		require.NoError(t, lockctx.InTx(testCtx(t), db, key, nil, func(ctx context.Context, _ *sql.Tx) error {
 			_, err := lockctx.Acquire(ctx, db, key+":2")
@@ -79,6 +82,7 @@ func TestInTxReleasesWhatWasTakenUnderIt(t *testing.T) {
 
 func TestANestedAcquireDoesNotWaitForARawAccessForEver(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := openDSN(t, s.DSN()+"&lockdb_busy_timeout=100ms"), dbtest.Key(t)
 		lk := acquire(t, db, key)
 		c, err := lk.Conn(testCtx(t))
@@ -101,16 +105,17 @@ func TestANestedAcquireDoesNotWaitForARawAccessForEver(t *testing.T) {
 
 func TestTheTimeoutOfANestedAcquireHoldsWhileAStatementRuns(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s), dbtest.Key(t)
 		lk := acquire(t, db, key)
 		running := async(func() error {
-			_, err := db.ExecContext(lk.Context(), sleepQuery(s, 2))
+			_, err := db.ExecContext(lk.Context(), sleepQuery(s, 4))
 			return err
 		})
 		require.Eventually(t, func() bool { // the statement has begun once a try must wait for it
 			_, err := lockctx.Acquire(lk.Context(), db, key+":2", lockctx.WithTimeout(50*time.Millisecond))
 			return errors.Is(err, lockctx.ErrNotAcquired)
-		}, 1500*time.Millisecond, time.Millisecond)
+		}, promptly, time.Millisecond)
 		select {
 		case err := <-running:
 			t.Fatal("the call waited for the end of the statement: ", err)

@@ -17,6 +17,7 @@ import (
 
 func TestALockOfTheDBIsAnotherSessionsInATransaction(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		text := rawSQLFor(t, s, key)
 		require.True(t, yes(t, db, text.take))
@@ -33,6 +34,7 @@ func TestALockOfTheDBIsAnotherSessionsInATransaction(t *testing.T) {
 
 func TestWaitersThatFillThePoolDelayTheReleaseUntilOneGivesUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		db.SetMaxOpenConns(2)
 		text := rawSQLFor(t, s, key)
@@ -62,6 +64,7 @@ func TestWaitersThatFillThePoolDelayTheReleaseUntilOneGivesUp(t *testing.T) {
 
 func TestRefuseRefusesWhatRunsOutOfSightToo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s, driver.WithRawLocks(driver.RawRefuse))
 		texts := []string{"CALL p()", "DO $$ BEGIN END $$", "EXECUTE p", "FETCH c"}
 		if s.IsMySQL() {

@@ -14,6 +14,7 @@ import (
 // they must be read as the server reads them, or not at all.
 func TestANameIsReadAsTheServerReadsIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		if !s.IsMySQL() {
 			return // which shows it
 		}
@@ -55,6 +56,7 @@ func TestANameIsReadAsTheServerReadsIt(t *testing.T) {
 
 func TestALockIsKeptWhoseNameTheTextDoesNotTell(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		take, release, args := "SELECT GET_LOCK(CONCAT(?, ?), 1)", "SELECT RELEASE_LOCK(CONCAT(?, ?))", []any{key[:3], key[3:]}
 		if s.IsMySQL() {
@@ -88,6 +90,7 @@ func TestALockIsKeptWhoseNameTheTextDoesNotTell(t *testing.T) {
 
 func TestExecOfALockStatementGivesTheDriversResult(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		text, prepared := rawSQLFor(t, s, dbtest.Key(t)), preparedFor(t, s, dbtest.Key(t))
 		results := func(db *sql.DB) (got []string) {
 			db.SetMaxOpenConns(1)

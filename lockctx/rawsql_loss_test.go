@@ -3,6 +3,7 @@ package lockctx_test
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 func TestTheReleaseOfALockWhoseSessionWasKilledSaysWhatTheServerSays(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		rec := &recorder{}
 		db, out, key := open(t, s, driver.WithObserver(rec)), newOutsider(t, s), dbtest.Key(t)
 		text := rawSQLFor(t, s, key)
@@ -38,13 +40,19 @@ func TestTheReleaseOfALockWhoseSessionWasKilledSaysWhatTheServerSays(t *testing.
 
 func TestALockThatIsLostWithItsConnectionIsTold(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		rec := &recorder{}
-		db, out, key := open(t, s, driver.WithObserver(rec)), newOutsider(t, s), dbtest.Key(t)
-		require.True(t, yes(t, db, rawSQLFor(t, s, key).take))
+		t.Parallel()
+		view, rec := s.CreateDatabase(t), &recorder{}
+		db, out, key := open(t, view, driver.WithObserver(rec)), newOutsider(t, view), dbtest.Key(t)
+		require.True(t, yes(t, db, rawSQLFor(t, view, key).take))
 		require.True(t, out.take(key+":2"))
-		ctx, cancel := context.WithTimeout(testCtx(t), 100*time.Millisecond)
+		ctx, cancel := context.WithCancel(testCtx(t))
 		defer cancel()
-		require.Error(t, second(db.ExecContext(ctx, rawSQLFor(t, s, key+":2").block)))
+		wait := strings.Replace(rawSQLFor(t, view, key+":2").block, ", 2)", ", 30)", 1)
+		go func() {
+			defer cancel()
+			requireWaitsAtServer(t, view)
+		}()
+		require.Error(t, second(db.ExecContext(ctx, wait)))
 		out.free(key, promptly)
 		require.Eventually(t, func() bool { return len(rec.story()) == 2 }, promptly, time.Millisecond)
 		require.Equal(t, driver.EventLost, rec.all()[1].Kind)

@@ -12,6 +12,7 @@ import (
 
 func TestANumberIsALocksNameToo(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		if s.Kind() != dbtest.MySQL {
 			return // PostgreSQL has nothing else, and MariaDB refuses it
 		}

@@ -24,6 +24,7 @@ func joined(f func()) {
 
 func TestLocksOfResultSetsThatOverlapAreAllKept(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		a, b := rawSQLFor(t, s, key+":a"), rawSQLFor(t, s, key+":b")
 		for range 3 {
@@ -64,6 +65,7 @@ func TestAnOrphansLockStaysReleasableHoweverOftenItWasTaken(t *testing.T) {
 
 func TestAGoroutineTakesSeveralLocksOnOneSession(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		a, b := rawSQLFor(t, s, key+":a"), rawSQLFor(t, s, key+":b")
 		require.True(t, yes(t, db, a.take))
@@ -88,6 +90,7 @@ func TestAGoroutineTakesSeveralLocksOnOneSession(t *testing.T) {
 
 func TestTwoGoroutinesHaveSessionsOfTheirOwn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		db.SetMaxOpenConns(1)
 		var taken, all sync.WaitGroup
@@ -114,6 +117,7 @@ func TestTwoGoroutinesHaveSessionsOfTheirOwn(t *testing.T) {
 
 func TestCloseOfTheDatabaseFreesParkedLocks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		require.True(t, yes(t, db, rawSQLFor(t, s, key+":a").take))
 		rows, err := db.QueryContext(testCtx(t), rawSQLFor(t, s, key+":b").take) // parked only after Close, if ever
@@ -129,6 +133,7 @@ func TestCloseOfTheDatabaseFreesParkedLocks(t *testing.T) {
 
 func TestWhatBecomesOfRawLocksIsTold(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		rec, log := &recorder{}, &journal{}
 		db, key := open(t, s, driver.WithObserver(rec), driver.WithLogger(log.logger(slog.LevelWarn))), dbtest.Key(t)
 		text := rawSQLFor(t, s, key)

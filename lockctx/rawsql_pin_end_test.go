@@ -15,6 +15,7 @@ import (
 
 func TestThePinOfAKilledSessionIsLost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view, tab := newTable(t, s)
 		db, out, key := open(t, view), newOutsider(t, view), dbtest.Key(t)
 		text, p := rawSQLFor(t, view, key), pin(t, db)
@@ -43,6 +44,7 @@ func TestThePinOfAKilledSessionIsLost(t *testing.T) {
 
 func TestCloseOfAPinRollsBackBeforeItReleases(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view, tab := newTable(t, s)
 		db, out, key := open(t, view), newOutsider(t, view), dbtest.Key(t)
 		text, p := rawSQLFor(t, view, key), pin(t, db)
@@ -70,6 +72,7 @@ func TestCloseOfAPinRollsBackBeforeItReleases(t *testing.T) {
 
 func TestCloseOfAPinReleasesWhatTheTextsDidNotShow(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		key := dbtest.Key(t)
 		view := s.CreateDatabase(t)
 		take := rawSQLFor(t, view, key).take[len("SELECT "):]
@@ -91,6 +94,7 @@ func TestCloseOfAPinReleasesWhatTheTextsDidNotShow(t *testing.T) {
 
 func TestTheEndOfAPinsParentReleasesNothingUntilClose(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		ctx, cancel := context.WithCancel(testCtx(t))
 		_, err := lockctx.Pin(cancelled(), db)
@@ -116,6 +120,7 @@ func cancelled() context.Context {
 
 func TestDBCloseEndsAPin(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		c, err := driver.OpenConnector(s.DSN())
 		require.NoError(t, err)
 		db, out, key := sql.OpenDB(c), newOutsider(t, s), dbtest.Key(t)

@@ -33,6 +33,7 @@ func yesUnder(ctx context.Context, t testing.TB, db rower, query string) bool {
 
 func TestGoroutinesAndTheirTransactionsShareAPinnedSession(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view, tab := newTable(t, s)
 		db, out, key := open(t, view), newOutsider(t, view), dbtest.Key(t)
 		db.SetMaxOpenConns(2) // and the pin needs none
@@ -72,6 +73,7 @@ func TestGoroutinesAndTheirTransactionsShareAPinnedSession(t *testing.T) {
 
 func TestAPinnedSessionAsAConnRunsEverythingThere(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		text, p := rawSQLFor(t, s, key), pin(t, db)
 		c, err := p.Conn(testCtx(t))
@@ -87,6 +89,7 @@ func TestAPinnedSessionAsAConnRunsEverythingThere(t *testing.T) {
 
 func TestAllLocksOfAPinnedSessionCanBeReleasedAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, keys := open(t, s), newOutsider(t, s), []string{dbtest.Key(t), dbtest.Key(t)}
 		all := "SELECT RELEASE_ALL_LOCKS()"
 		if !s.IsMySQL() {
@@ -113,6 +116,7 @@ func TestAllLocksOfAPinnedSessionCanBeReleasedAtOnce(t *testing.T) {
 
 func TestALockAcquiredUnderAPinsContextIsOnItsSession(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		text, p := rawSQLFor(t, s, key), pin(t, db)
 		id := askID(p.Context(), t, s, db)
@@ -143,6 +147,7 @@ func TestALockAcquiredUnderAPinsContextIsOnItsSession(t *testing.T) {
 
 func TestAPinIsNoLock(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s)
 		p := pin(t, db)
 		_, found := lockctx.FromContext(p.Context())
@@ -194,6 +199,7 @@ func TestUnderAPinALockAroundItIsADeadlockAtOnce(t *testing.T) {
 
 func TestWhereTextsAreRefusedAPinIsTheWay(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s, driver.WithRawLocks(driver.RawRefuse))
 		text := rawSQLFor(t, s, dbtest.Key(t))
 		require.ErrorContains(t, second(db.ExecContext(testCtx(t), text.take)), "lockctx.Pin")
@@ -206,9 +212,10 @@ func TestWhereTextsAreRefusedAPinIsTheWay(t *testing.T) {
 
 func TestAPinWaitsForOneOfMaxSessions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s, driver.WithMaxSessions(1))
 		first := pin(t, db)
-		ctx, cancel := context.WithTimeout(testCtx(t), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(testCtx(t), time.Second)
 		defer cancel()
 		_, err := lockctx.Pin(ctx, db)
 		require.ErrorIs(t, err, context.DeadlineExceeded)

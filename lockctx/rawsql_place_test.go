@@ -14,6 +14,7 @@ import (
 
 func TestAStatementThatFailsDoesNotCostItsOwnersOtherLocks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		bad := []string{"SELECT pg_try_advisory_lock('no number')", "SELECT pg_advisory_lock(nothing)", "SELECT pg_advisory_unlock(1, 2, 3)"}
 		dbs := map[string]*sql.DB{"": open(t, s)}
 		if s.IsMySQL() {
@@ -44,6 +45,7 @@ func TestAStatementThatFailsDoesNotCostItsOwnersOtherLocks(t *testing.T) {
 
 func TestPreparedLockStatementsStayWhereTheyWerePutToUse(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key, ctx := open(t, s), newOutsider(t, s), dbtest.Key(t), testCtx(t)
 		mine, other := preparedFor(t, s, key+":mine"), preparedFor(t, s, key+":other")
 		take, err := db.PrepareContext(ctx, mine.take)
@@ -92,6 +94,7 @@ func TestPreparedLockStatementsStayWhereTheyWerePutToUse(t *testing.T) {
 
 func TestAResultSetThatItsContextEndsLeavesNoLockInThePool(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		db.SetMaxOpenConns(1)
 		text := rawSQLFor(t, s, key)
@@ -113,6 +116,7 @@ func TestAResultSetThatItsContextEndsLeavesNoLockInThePool(t *testing.T) {
 
 func TestTheOwnerIsWhoAskedWhoeverClosesTheResultSet(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		text := rawSQLFor(t, s, key)
 		rows, err := db.QueryContext(testCtx(t), text.take)

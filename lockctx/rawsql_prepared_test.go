@@ -29,6 +29,7 @@ func preparedNow(t testing.TB, s *dbtest.Server, admin *sql.DB, owner asker) (n 
 // What was prepared before must not stay behind: servers have room for so many.
 func TestStatementsThatAreKeptDoNotPileUpOnParkedSessions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		if s.IsMySQL() {
 			view = dbtest.Private(t, s.Kind()) // it counts for the whole server
@@ -67,6 +68,7 @@ func TestStatementsThatAreKeptDoNotPileUpOnParkedSessions(t *testing.T) {
 
 func TestStatementsThatAreKeptRunOnTheRightSessionBesideParking(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		db.SetMaxOpenConns(3)
 		echo := "SELECT ?"

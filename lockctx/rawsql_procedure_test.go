@@ -31,6 +31,7 @@ func procedures(t testing.TB, s *dbtest.Server, key string) (view *dbtest.Server
 
 func TestACallOfAProcedureDoesNotCostTheLockOfWhoCallsIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		key := dbtest.Key(t)
 		view, idle, _ := procedures(t, s, key+":2")
 		db, out := open(t, view), newOutsider(t, view)
@@ -49,6 +50,7 @@ func TestACallOfAProcedureDoesNotCostTheLockOfWhoCallsIt(t *testing.T) {
 
 func TestACallThatTakesNothingCostsNoConnection(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view, idle, _ := procedures(t, s, dbtest.Key(t))
 		rec := &recorder{}
 		db := open(t, view, driver.WithObserver(rec))
@@ -65,6 +67,7 @@ func TestACallThatTakesNothingCostsNoConnection(t *testing.T) {
 // Most programs' users may not read performance_schema.
 func TestWithoutThePrivilegeToLookNamesAreAskedFor(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		r, out, key := newRestricted(t, s), newOutsider(t, s), dbtest.Key(t)
 		if s.IsMySQL() {
 			r.run("CREATE PROCEDURE idle() DO 1")

@@ -77,6 +77,7 @@ func crowdInside(t *testing.T, enter func(work func() error) error) (turns int64
 func TestAClassicLockRepositoryNeverHasTwoInside(t *testing.T) {
 	for name, limit := range map[string]int{"a pool of four": 4, "no limit": 0} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 				t.Parallel()
 				db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
@@ -96,6 +97,7 @@ func TestAClassicLockRepositoryNeverHasTwoInside(t *testing.T) {
 func TestAClassicLockRepositoryInTransactionsNeverHasTwoInside(t *testing.T) {
 	for name, forgets := range map[string]bool{"with a release": false, "without a release": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 				t.Parallel()
 				view, tab := newTable(t, s)
@@ -140,6 +142,7 @@ func TestAClassicLockRepositoryInTransactionsNeverHasTwoInside(t *testing.T) {
 
 func TestALosersReleaseFreesNobodysLock(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		r := newRepository(t, s, key)
 		require.NoError(t, r.with(testCtx(t), db, func() error {

@@ -40,6 +40,7 @@ func TestLocksTakenByTextExcludeOthersFromTakeToRelease(t *testing.T) {
 		t.Run(pool, func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+				t.Parallel()
 				dsns := map[string]string{"": s.DSN()}
 				if s.IsMySQL() && pool == "four connections" {
 					dsns[", interpolated"] = s.DSN() + "&interpolateParams=true"
@@ -54,7 +55,7 @@ func TestLocksTakenByTextExcludeOthersFromTakeToRelease(t *testing.T) {
 						forms = forms[:5]
 					}
 					for _, form := range forms {
-						for round := range 20 {
+						for round := range 12 {
 							what := fmt.Sprintf("%s%s, round %d", form.name, how, round)
 							require.NoError(t, form.take(testCtx(t), db), what)
 							require.False(t, out.tryForm(form, key), "%s: it is free while its taker has it", what)

@@ -14,6 +14,7 @@ import (
 
 func TestALockTakenByTextIsTheGoroutinesUntilItReleasesIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		db.SetMaxOpenConns(4)
 		text := rawSQLFor(t, s, key)
@@ -41,6 +42,7 @@ func TestALockTakenByTextIsTheGoroutinesUntilItReleasesIt(t *testing.T) {
 
 func TestWhatATextLeavesInATransactionOrOnAConnIsReleasedWithIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		rec := &recorder{}
 		db, out, key := open(t, s, driver.WithObserver(rec)), newOutsider(t, s), dbtest.Key(t)
 		text := rawSQLFor(t, s, key)
@@ -66,6 +68,7 @@ func TestWhatATextLeavesInATransactionOrOnAConnIsReleasedWithIt(t *testing.T) {
 
 func TestAnOrphanedLockCanBeReleasedByAnyone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		text := rawSQLFor(t, s, key)
 		ended := make(chan struct{})
@@ -82,6 +85,7 @@ func TestAnOrphanedLockCanBeReleasedByAnyone(t *testing.T) {
 
 func TestRefuseSaysWhatToWriteInstead(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s, driver.WithRawLocks(driver.RawRefuse))
 		text := rawSQLFor(t, s, dbtest.Key(t))
 		_, err := db.ExecContext(testCtx(t), text.take)
@@ -94,6 +98,7 @@ func TestRefuseSaysWhatToWriteInstead(t *testing.T) {
 
 func TestAPinnedSessionIsOneSessionForAllWhoHaveItsContext(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
 		db.SetMaxOpenConns(1)
 		text := rawSQLFor(t, s, key)

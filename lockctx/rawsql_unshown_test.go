@@ -11,6 +11,7 @@ import (
 
 func TestALockThatMySQLHasNoRoomToShowDoesNotStayInThePool(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		if s.Kind() != dbtest.MySQL {
 			return // the others list them without such a limit, or not at all
 		}
@@ -29,6 +30,6 @@ func TestALockThatMySQLHasNoRoomToShowDoesNotStayInThePool(t *testing.T) {
 		require.True(t, out.try(key))
 
 		require.NoError(t, second(db.ExecContext(testCtx(t), "DO GET_LOCK(CONCAT('"+name+"', ''), 0)")))
-		require.True(t, out.try(key), "the pool has it")
+		out.free(key, promptly) // which it would not be if the pool had it
 	})
 }

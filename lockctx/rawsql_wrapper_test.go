@@ -36,6 +36,7 @@ func TestBehindAWrapperRawLocksAreNotHandedToTheNext(t *testing.T) {
 		"one that hides IsValid": func(c driver.Connector) driver.Connector { return hiding{c} },
 	}
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		for name, wrap := range wraps {
 			c, err := lockdb.OpenConnector(s.DSN(), lockdb.WithLogger(slog.New(slog.DiscardHandler)))
 			require.NoError(t, err)

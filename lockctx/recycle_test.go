@@ -34,6 +34,7 @@ func (c *endsWhenAsked) Err() error {
 // made of may be another's.
 func TestWhoGivesUpAMultiplexedLockLeavesNothingToTheTryThatGoesOn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, done := open(t, s), dbtest.Key(t), make(chan struct{})
 		close(done)
 		shares := acquire(t, db, key+"-shares", lockctx.Multiplexed())

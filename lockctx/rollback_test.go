@@ -15,6 +15,7 @@ import (
 // open, which the next BEGIN on the session would commit.
 func TestWhatIsRolledBackUnderCancelsIsNeverCommitted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view, tab := newTable(t, s)
 		db, key := open(t, view), dbtest.Key(t)
 		lk := acquire(t, db, key)

@@ -35,6 +35,7 @@ func (k *killer) ConnectorConnect(ctx context.Context, c driver.Connector) (driv
 
 func TestAKillDuringTheSelfTestDoesNotCondemnTheServer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		k := &killer{t: t, view: view}
 		db, key := open(t, view, lockdb.WithInterceptor(k)), dbtest.Key(t)

@@ -28,9 +28,10 @@ func slowRows(s *dbtest.Server, seconds int) string {
 
 func TestTheEndOfItsContextEndsAResultSetThatTheServerIsSlowToSend(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s)
 		lk := acquire(t, db, dbtest.Key(t))
-		ctx, cancel := context.WithTimeout(lk.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(lk.Context(), 2*time.Second)
 		defer cancel()
 		began := time.Now()
 		rows, err := db.QueryContext(ctx, slowRows(s, 20))
@@ -42,7 +43,7 @@ func TestTheEndOfItsContextEndsAResultSetThatTheServerIsSlowToSend(t *testing.T)
 		})
 		err = within(t, read, promptly, "the end of the result set")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Less(t, time.Since(began), 3*time.Second)
+		require.Less(t, time.Since(began), promptly)
 		requireLost(t, lk) // as with any statement whose context ends while it runs
 		require.ErrorContains(t, lk.Err(), "context ended")
 		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
@@ -51,6 +52,7 @@ func TestTheEndOfItsContextEndsAResultSetThatTheServerIsSlowToSend(t *testing.T)
 
 func TestTheEndOfItsContextClosesAResultSetThatNobodyReadsAtNoCost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s)
 		lk := acquire(t, db, dbtest.Key(t))
 		ctx, cancel := context.WithCancel(lk.Context())
@@ -66,6 +68,7 @@ func TestTheEndOfItsContextClosesAResultSetThatNobodyReadsAtNoCost(t *testing.T)
 }
 
 func TestAcquireSurvivesASilentNetworkUnderItsIdleSession(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	const ttl = time.Second
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
@@ -87,6 +90,7 @@ func TestAcquireSurvivesASilentNetworkUnderItsIdleSession(t *testing.T) {
 }
 
 func TestAWaiterSurvivesASilentNetworkUnderTheSessionThatWaitsForHim(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	const ttl = time.Second
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
@@ -114,10 +118,8 @@ func TestTheRestOfAResultSetWhoseContextHasEndedIsNotWaitedForLong(t *testing.T)
 		rows, err := db.QueryContext(ctx, slowRows(s, 20))
 		require.NoError(t, err)
 		require.True(t, rows.Next())
-		began := time.Now()
 		cancel()
-		end := within(t, endOf(lk.Context()), promptly, "the end of the context")
-		require.Less(t, end.Sub(began), 3*time.Second)
+		within(t, endOf(lk.Context()), promptly, "the end of the context")
 		require.False(t, rows.Next())
 		require.ErrorIs(t, rows.Err(), context.Canceled)
 		requireLost(t, lk)

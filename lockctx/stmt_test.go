@@ -44,6 +44,7 @@ func (c *prepareCounter) StmtClose(_ context.Context, stmt sqldriver.Stmt) error
 // session it must not be so once more for each of them.
 func TestAStatementIsPreparedOnceOnALocksSessionHoweverManyConnsUseIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		const conns = 5
 		counter := &prepareCounter{}
 		db := open(t, s, driver.WithInterceptor(counter))
@@ -67,6 +68,7 @@ func TestAStatementIsPreparedOnceOnALocksSessionHoweverManyConnsUseIt(t *testing
 
 func TestAStatementIsClosedWhenTheLocksSessionHasTime(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		counter := &prepareCounter{}
 		db := open(t, s, driver.WithInterceptor(counter))
 		lk := acquire(t, db, dbtest.Key(t))
@@ -94,6 +96,7 @@ func TestAStatementIsClosedWhenTheLocksSessionHasTime(t *testing.T) {
 }
 
 func TestAStatementOutlivesTheSessionsItRanOnWithoutKeepingThem(t *testing.T) {
+	t.Parallel() // it waits for most of its time
 	s := dbtest.Shared(t, dbtest.Postgres)
 	config, err := pgx.ParseConfig(s.DSN())
 	require.NoError(t, err)
@@ -114,7 +117,7 @@ func TestAStatementOutlivesTheSessionsItRanOnWithoutKeepingThem(t *testing.T) {
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return inner.live.Load() <= 3 // the pool's, and those that the statement saw last
-	}, 10*time.Second, 10*time.Millisecond, "of 21 connections")
+	}, 3*promptly, 200*time.Millisecond, "of 21 connections")
 	require.Greater(t, inner.opened.Load(), int64(20))
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 func TestStressOfDBCloseLeavesNoLockNoSessionAndNobodyWaiting(t *testing.T) {
-	rounds := 60
+	rounds := 30
 	if testing.Short() {
 		rounds = 10
 	}

@@ -32,17 +32,18 @@ func stressTime(t *testing.T) time.Duration {
 	if testing.Short() {
 		return time.Second
 	}
-	return 20 * time.Second
+	return 12 * time.Second
 }
 
 func TestOfFiftyGoroutinesNeverTwoAreInside(t *testing.T) {
 	for name, processes := range map[string]int{"one process": 1, "two processes": 2} {
 		t.Run(name, func(t *testing.T) {
-			turns := 200 / (3*processes - 2)
+			turns := 80 / (3*processes - 2)
 			if testing.Short() {
 				turns = 10
 			}
 			dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+				t.Parallel()
 				view, tab := newTable(t, s)
 				tab.mustInsert(testCtx(t), tab.bare, 0)
 				dbs := make([]*sql.DB, processes)

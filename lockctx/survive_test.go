@@ -14,6 +14,7 @@ import (
 
 func TestALockSurvivesTheEndOfAStatementThatAnOperatorCancels(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view, tab := newTable(t, s)
 		db, out := open(t, view), newOutsider(t, view)
 		lk := acquire(t, db, dbtest.Key(t))
@@ -43,6 +44,7 @@ func TestALockSurvivesTheEndOfAStatementThatAnOperatorCancels(t *testing.T) {
 
 func TestAWaitSurvivesTheEndOfAStatementThatAnOperatorCancels(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		db, key, out := open(t, view), dbtest.Key(t), newOutsider(t, view)
 		require.True(t, out.take(key))

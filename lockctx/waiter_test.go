@@ -54,6 +54,31 @@ func labelledIn(label, function string) bool {
 	return false
 }
 
+// atOnce checks that what is tried takes no longer than limit. It has three tries: the machine may stall in one.
+func atOnce(t testing.TB, limit time.Duration, try func() (took time.Duration)) {
+	t.Helper()
+	var all []time.Duration
+	for range 3 {
+		took := try()
+		if took <= limit {
+			return
+		}
+		all = append(all, took)
+	}
+	t.Fatalf("it took %v, each time more than %v", all, limit)
+}
+
+// cutShort runs a statement, of which the session is known, and ends its context while it runs.
+func cutShort(ctx context.Context, t testing.TB, s *dbtest.Server, session int64, q asker) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := async(func() error { return second(q.ExecContext(ctx, sleepQuery(s, 20))) })
+	require.Eventually(t, func() bool { return sleeps(t, s, session) }, promptly, time.Millisecond)
+	cancel()
+	return within(t, ended, promptly, "the end of the statement")
+}
+
 // requireWaitsAtServer waits until a session of the view's database waits for a lock at the server.
 func requireWaitsAtServer(t testing.TB, view *dbtest.Server) {
 	t.Helper()

@@ -44,6 +44,7 @@ func waitersOf(ctx context.Context, t testing.TB, db *sql.DB, key string, n, wan
 
 func TestHeldAndStatsShowWhoHoldsAndWhoWaits(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
 		require.Empty(t, heldBy(t, db))
 		require.Equal(t, lockctx.Statistics{}, stats(t, db))
@@ -108,6 +109,7 @@ func TestHeldAndStatsShowWhoHoldsAndWhoWaits(t *testing.T) {
 
 func TestHeldShowsEveryKeyOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key, out := open(t, s), dbtest.Key(t), newOutsider(t, s)
 		all, err := lockctx.AcquireAll(testCtx(t), db, []string{key + ":a", key + ":b"})
 		require.NoError(t, err)
@@ -143,6 +145,7 @@ func TestHeldShowsEveryKeyOnce(t *testing.T) {
 
 func TestHeldForgetsALostLock(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, key := open(t, s), dbtest.Key(t)
 		lk := acquire(t, db, key)
 		s.KillSession(t, sessionID(t, s, db, lk))
