@@ -1,6 +1,7 @@
 package lockctx_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -20,17 +21,20 @@ func (lt *leaseTable) requireRenewed(key string, ttl time.Duration) {
 	}, promptly, 5*time.Millisecond, "no renewal")
 }
 
-// requireWoken checks that the release of lk is heard at once by the one who waits.
-func requireWoken(t *testing.T, lk *lockctx.Lock, waiter <-chan grant) {
+// wakes tells how long it takes until the one who waits has heard of the release of lk.
+func wakes(t *testing.T, lk *lockctx.Lock, waiter <-chan grant) (took time.Duration) {
 	t.Helper()
 	require.NoError(t, lk.Err())
 	require.NoError(t, lk.Close())
 	closed := time.Now()
 	next := within(t, waiter, promptly, "the next holder")
 	require.NoError(t, next.err)
-	require.Less(t, next.at.Sub(closed), 1500*time.Millisecond)
 	require.NoError(t, next.lk.Close())
+	return next.at.Sub(closed)
 }
+
+// awake is longer than to be woken takes, and shorter than to look at the row again.
+const awake = 700 * time.Millisecond
 
 func TestALeaseOutlivesWhatBefallsTheServer(t *testing.T) {
 	const ttl = 12 * time.Second // MySQL takes its time to restart
@@ -46,26 +50,28 @@ func TestALeaseOutlivesWhatBefallsTheServer(t *testing.T) {
 			view := s.CreateDatabase(t)
 			db, other, rows, key := open(t, view), open(t, view), newLeaseTable(t, view), dbtest.Key(t)
 
-			lk := acquire(t, db, key, opts...)
-			waiter := waitForLease(testCtx(t), t, other, key, opts...)
-			s.Stop(t)
-			time.Sleep(time.Second)
-			s.Cont(t)
-			rows.requireRenewed(key, ttl)
-			requireWoken(t, lk, waiter)
+			atOnce(t, awake, func() time.Duration {
+				lk := acquire(t, db, key, opts...)
+				waiter := waitForLease(testCtx(t), t, other, key, opts...)
+				s.Stop(t)
+				time.Sleep(time.Second)
+				s.Cont(t)
+				rows.requireRenewed(key, ttl)
+				return wakes(t, lk, waiter)
+			})
 
 			for name, restart := range map[string]func(){
 				"a restart": func() { s.Restart(t) },
 				"a crash":   func() { s.Kill(t); s.Start(t) },
 			} {
-				lk = acquire(t, db, key, opts...)
-				began := time.Now()
-				restart()
-				t.Logf("%s took %v", name, time.Since(began))
-				rows = newLeaseTable(t, view)
-				rows.requireRenewed(key, ttl)
-				waiter = waitForLease(testCtx(t), t, other, key, opts...)
-				requireWoken(t, lk, waiter)
+				atOnce(t, awake, func() time.Duration {
+					lk := acquire(t, db, key, opts...)
+					began := time.Now()
+					restart()
+					t.Logf("%s took %v", name, time.Since(began))
+					newLeaseTable(t, view).requireRenewed(key, ttl)
+					return wakes(t, lk, waitForLease(testCtx(t), t, other, key, opts...))
+				})
 			}
 		})
 	}
@@ -77,15 +83,15 @@ func TestALeaseOutlivesAllItsConnections(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view := s.CreateDatabase(t)
-		var rows *leaseTable
 		db, other, key := open(t, view), open(t, view), dbtest.Key(t)
 		for range 3 {
-			lk := acquire(t, db, key, opts...)
-			waiter := waitForLease(testCtx(t), t, other, key, opts...)
-			kill(t, view)
-			rows = newLeaseTable(t, view)
-			rows.requireRenewed(key, ttl)
-			requireWoken(t, lk, waiter)
+			atOnce(t, awake, func() time.Duration {
+				lk := acquire(t, db, key, opts...)
+				waiter := waitForLease(testCtx(t), t, other, key, opts...)
+				kill(t, view)
+				newLeaseTable(t, view).requireRenewed(key, ttl)
+				return wakes(t, lk, waiter)
+			})
 		}
 		lk := acquire(t, db, key, opts...)
 		kill(t, view)
@@ -98,7 +104,13 @@ func TestALeaseOutlivesAllItsConnections(t *testing.T) {
 // kill ends every session in the view's database.
 func kill(t testing.TB, view *dbtest.Server) {
 	t.Helper()
-	for _, session := range view.Sessions(t) {
-		view.KillSession(t, session.ID)
+	text := "KILL %d"
+	if !view.IsMySQL() {
+		text = "SELECT pg_terminate_backend(%d)"
 	}
+	sessions, killer := view.Sessions(t), view.Open(t)
+	for _, session := range sessions {
+		_, _ = killer.ExecContext(testCtx(t), fmt.Sprintf(text, session.ID)) // it may have ended by itself
+	}
+	require.NoError(t, killer.Close())
 }
