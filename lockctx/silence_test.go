@@ -69,12 +69,12 @@ func TestTheEndOfItsContextClosesAResultSetThatNobodyReadsAtNoCost(t *testing.T)
 
 func TestAcquireSurvivesASilentNetworkUnderItsIdleSession(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	const ttl = time.Second
+	const ttl = 2 * time.Second
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		relay := s.Relay(t)
 		db, key := openDSN(t, relay.DSN(), driver.WithTTL(ttl)), dbtest.Key(t)
-		require.NoError(t, acquire(t, db, key).Close()) // its session is idle now
+		require.NoError(t, acquireOnce(t, db, key).Close()) // its session is idle now
 		relay.CutForGood()
 		relay.Heal()
 		ctx := testCtx(t)
@@ -85,13 +85,13 @@ func TestAcquireSurvivesASilentNetworkUnderItsIdleSession(t *testing.T) {
 			}
 			return err
 		})
-		require.NoError(t, within(t, got, promptly, "Acquire, on another session"))
+		require.NoError(t, within(t, got, 2*promptly, "Acquire, on another session"))
 	})
 }
 
 func TestAWaiterSurvivesASilentNetworkUnderTheSessionThatWaitsForHim(t *testing.T) {
 	t.Parallel() // it waits for most of its time
-	const ttl = time.Second
+	const ttl = 2 * time.Second
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view := s.CreateDatabase(t)
@@ -103,7 +103,7 @@ func TestAWaiterSurvivesASilentNetworkUnderTheSessionThatWaitsForHim(t *testing.
 		relay.CutForGood()
 		relay.Heal()
 		out.release(key)
-		next := within(t, granted, promptly, "the grant")
+		next := within(t, granted, 2*promptly, "the grant")
 		require.NoError(t, next.err)
 		require.NoError(t, next.lk.Close())
 	})

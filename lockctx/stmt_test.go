@@ -96,7 +96,6 @@ func TestAStatementIsClosedWhenTheLocksSessionHasTime(t *testing.T) {
 }
 
 func TestAStatementOutlivesTheSessionsItRanOnWithoutKeepingThem(t *testing.T) {
-	t.Parallel() // it waits for most of its time
 	s := dbtest.Shared(t, dbtest.Postgres)
 	config, err := pgx.ParseConfig(s.DSN())
 	require.NoError(t, err)
@@ -117,7 +116,7 @@ func TestAStatementOutlivesTheSessionsItRanOnWithoutKeepingThem(t *testing.T) {
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return inner.live.Load() <= 3 // the pool's, and those that the statement saw last
-	}, 3*promptly, 200*time.Millisecond, "of 21 connections")
+	}, 3*promptly, 100*time.Millisecond, "of 21 connections")
 	require.Greater(t, inner.opened.Load(), int64(20))
 }
 

@@ -38,7 +38,7 @@ func waitIn(ctx context.Context, t testing.TB, function string, db *sql.DB, key 
 		lk, err := lockctx.Acquire(ctx, db, key, opts...)
 		granted <- grant{lk, err, time.Now()}
 	})
-	require.Eventually(t, func() bool { return labelledIn(label, function) }, promptly, time.Millisecond)
+	require.Eventually(t, func() bool { return labelledIn(label, function) }, promptly, 3*time.Millisecond) // which looks at all goroutines
 	return granted
 }
 
