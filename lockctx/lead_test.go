@@ -103,7 +103,7 @@ func TestWhoLosesTheLockLeadsAgainWhenHeHasIt(t *testing.T) {
 			} else {
 				table := newLeaseTable(t, view)
 				table.steal(rec.key)
-				table.exec("UPDATE lockdb_lease SET expires_us = expires_us - 3600000000", "UPDATE lockdb_lease SET expires_at = expires_at - interval '1 hour'")
+				table.expire(rec.key)
 			}
 			<-ctx.Done()
 			require.ErrorIs(t, ctx.Err(), lockctx.ErrLost)
