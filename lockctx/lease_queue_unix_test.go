@@ -76,7 +76,7 @@ func TestProcessesGetALeaseInTheOrderOfTheirArrival(t *testing.T) {
 		view := s.CreateDatabase(t)
 		db, key, watch := open(t, view), dbtest.Key(t), view.Open(t)
 		peers := []*process{startPeer(t, view), startPeer(t, view), startPeer(t, view), startPeer(t, view)}
-		pairs, swapped := 0, 0
+		pairs, swapped, overtaken := 0, 0, 0
 		for range rounds {
 			holder := acquire(t, db, key, lockctx.Lease(lasting))
 			order := rand.Perm(len(peers))
@@ -87,17 +87,21 @@ func TestProcessesGetALeaseInTheOrderOfTheirArrival(t *testing.T) {
 				lk, err := lockctx.Acquire(testCtx(t), db, key, lockctx.Lease(lasting))
 				return grant{lk, err, time.Now()}
 			})
-			tokens := make([]int64, len(peers))
-			for range peers {
+			tokens, last := make([]int64, len(peers)), int64(0)
+			for range len(peers) + 1 {
 				// Whoever is served next closes, so that the one after him is.
-				i := servedNext(t, granted, tokens)
-				peerClose.must(peers[i], "it")
+				i, came := servedNext(t, granted, again, tokens)
+				if came != nil {
+					last = came.Token()
+					require.NoError(t, came.Close())
+				} else {
+					peerClose.must(peers[i], "it")
+				}
 			}
-			came := within(t, again, promptly, "the turn of the one who came back")
-			require.NoError(t, came.err)
-			last := came.lk
 			for n, i := range order {
-				require.Less(t, tokens[i], last.Token(), "the one who came back at once has overtaken")
+				if tokens[i] > last {
+					overtaken++
+				}
 				for _, j := range order[n+1:] {
 					pairs++
 					if tokens[i] > tokens[j] {
@@ -105,18 +109,25 @@ func TestProcessesGetALeaseInTheOrderOfTheirArrival(t *testing.T) {
 					}
 				}
 			}
-			require.NoError(t, last.Close())
 		}
-		t.Logf("%d of %d pairs were served in the wrong order", swapped, pairs)
+		t.Logf("%d of %d pairs were served in the wrong order, and %d of %d after the one who came back at once", swapped, pairs, overtaken, rounds*len(peers))
 		// Waits at the server go on in slices, and each begins at the end of its queue: those of who waits for long.
 		require.LessOrEqual(t, swapped, pairs/6)
+		require.LessOrEqual(t, overtaken, rounds*len(peers)/6)
 	})
 }
 
-// servedNext waits for one of the waits to end, notes its token, and returns whose it was.
-func servedNext(t *testing.T, granted []<-chan done[tenure], tokens []int64) (i int) {
+// servedNext waits for one of the waits to end. Of a process it notes the token, and returns whose it was.
+func servedNext(t *testing.T, granted []<-chan done[tenure], again <-chan grant, tokens []int64) (i int, came *lockctx.Lock) {
 	t.Helper()
 	require.Eventually(t, func() bool {
+		select {
+		case g := <-again:
+			require.NoError(t, g.err)
+			came = g.lk
+			return true
+		default:
+		}
 		for i = range granted {
 			select {
 			case d := <-granted[i]:
@@ -128,7 +139,7 @@ func servedNext(t *testing.T, granted []<-chan done[tenure], tokens []int64) (i 
 		}
 		return false
 	}, promptly, time.Millisecond/4)
-	return i
+	return i, came
 }
 
 func TestTryAcquireOfALeaseDoesNotOvertakeWaiters(t *testing.T) {
@@ -151,17 +162,25 @@ func TestTryAcquireOfALeaseDoesNotOvertakeWaiters(t *testing.T) {
 				}
 			})
 			require.NoError(t, lk.Close())
-			d := within(t, granted, promptly, "the waiter's turn")
-			require.NoError(t, d.Err)
-			peerClose.must(waiting, "it")
-			late := within(t, tried, promptly, "the turn of who tries")
-			if d.R.Token > late.Token() {
+			var late *lockctx.Lock
+			var d done[tenure]
+			select {
+			case d = <-granted:
+				peerClose.must(waiting, "it")
+				late = within(t, tried, promptly, "the turn of who tries")
+				require.NoError(t, late.Close())
+			case late = <-tried:
 				overtakes++
+				require.NoError(t, late.Close())
+				d = within(t, granted, promptly, "the waiter's turn")
+				peerClose.must(waiting, "it")
+			case <-time.After(promptly):
+				t.Fatal("nobody's turn")
 			}
-			require.NoError(t, late.Close())
+			require.NoError(t, d.Err)
 		}
 		require.LessOrEqual(t, overtakes, 2, "who only tried was before who waited, which can be between two slices of his wait")
-		require.Less(t, time.Since(began), promptly, "each wait leaves the next one less room to wait at the server")
+		require.Less(t, time.Since(began), 2*promptly, "each wait leaves the next one less room to wait at the server")
 	})
 }
 
