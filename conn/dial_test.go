@@ -2,6 +2,7 @@ package conn_test
 
 import (
 	"database/sql"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,5 +30,37 @@ func TestASessionThatIsLostRightAfterItsDialCountsForNothing(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Fatal("Close waits for a session that is gone")
 		}
+	})
+}
+
+func TestDBCloseEndsADialWhoseNetworkIsSilentSinceTheSelfTestsBegin(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		relay := s.Relay(t)
+		silent := make(chan struct{})
+		var once sync.Once
+		f := &faulty{match: func(statement string) bool {
+			if statement == "begin" {
+				once.Do(func() { relay.CutForGood(); close(silent) })
+			}
+			return false
+		}}
+		c, err := driver.OpenConnector(relay.DSN(), driver.WithInterceptor(f))
+		require.NoError(t, err)
+		db := sql.OpenDB(c)
+		acquired := make(chan error, 1)
+		go func() {
+			_, err := lockctx.Acquire(testCtx(t), db, dbtest.Key(t))
+			acquired <- err
+		}()
+		<-silent
+		closed := make(chan error, 1)
+		go func() { closed <- db.Close() }()
+		select {
+		case err := <-closed:
+			require.NoError(t, err)
+		case <-time.After(10 * time.Second):
+			t.Fatal("Close waits for a COMMIT that nobody answers")
+		}
+		require.ErrorIs(t, <-acquired, lockctx.ErrClosed)
 	})
 }

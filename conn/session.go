@@ -88,8 +88,13 @@ func (k *Keeper) dial(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s := &session{phys: newPhys(dc), keeper: k, sock: captured.Conn(), io: newIOMutex(), gone: make(chan struct{})}
+	// The COMMIT of the self-test takes no context.
+	stop := context.AfterFunc(ctx, s.cut)
 	if s.server, err = k.dialect.Open(ctx, &s.phys, k.opts.TTL); err == nil {
 		err = k.learn(ctx, &s.phys, &s.server)
+	}
+	if !stop() && err == nil { // it was cut off in that moment
+		err = ctx.Err()
 	}
 	if err != nil {
 		_ = dc.Close()
