@@ -57,7 +57,7 @@ func TestOverAForeignConnectorLocksKeepTheirPromises(t *testing.T) {
 func TestOverAForeignConnectorThePingsTellOfALoss(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
-		const ttl, interval, slack = 6 * time.Second, 6 * time.Second / 3, 500 * time.Millisecond
+		const ttl, interval, slack = 6 * time.Second, 6 * time.Second / 3, 1800 * time.Millisecond
 		db := openForeign(t, s, s.DSN(), driver.WithTTL(ttl))
 		for name, occupy := range map[string]func(t *testing.T, lk *lockctx.Lock) (done func()){
 			"idle": func(*testing.T, *lockctx.Lock) func() { return func() {} },

@@ -93,6 +93,17 @@ func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return wireConn{c, w}, nil
 }
 
+// sent is how many writes and bytes a step takes.
+func (w *wire) sent(t *testing.T, db *sql.DB, step allocCase) [2]int64 {
+	t.Helper()
+	require.NoError(t, step.do(testCtx(t), db)) // it may dial, and prepare what it keeps
+	writes, bytes := w.writes.Load(), w.bytes.Load()
+	for range 3 {
+		require.NoError(t, step.do(testCtx(t), db))
+	}
+	return [2]int64{w.writes.Load() - writes, w.bytes.Load() - bytes}
+}
+
 // counted is the real driver's connector, with its connections counted.
 func (w *wire) counted(t *testing.T, s *dbtest.Server) sqldriver.Connector {
 	t.Helper()
@@ -127,14 +138,11 @@ func TestNothingIsSentBesideStatementsWithoutALock(t *testing.T) {
 				}
 				for _, step := range allocCases(plainTexts(t, s)) {
 					var sent [2][2]int64
-					for i, p := range pools {
-						w := &wires[i]
-						require.NoError(t, step.do(testCtx(t), p)) // it may dial, and prepare what it keeps
-						writes, bytes := w.writes.Load(), w.bytes.Load()
-						for range 3 {
-							require.NoError(t, step.do(testCtx(t), p))
+					// pgx pings a connection that was idle for a second, as on a busy machine.
+					for tries := 0; tries == 0 || tries < 5 && sent[0] != sent[1]; tries++ {
+						for i, p := range pools {
+							sent[i] = wires[i].sent(t, p, step)
 						}
-						sent[i] = [2]int64{w.writes.Load() - writes, w.bytes.Load() - bytes}
 					}
 					require.NotZero(t, sent[0][0], step.name)
 					require.Equal(t, sent[0], sent[1], "writes and bytes of %s", step.name)
