@@ -51,7 +51,11 @@ func (k *Keeper) InTx(ctx context.Context, req Request, txOpts *sql.TxOptions, f
 	l.setLast()
 	if err := tx.Commit(); err != nil {
 		if errors.Is(err, sql.ErrTxDone) {
-			err = errors.Join(err, l.Err(), l.Context().Err()) // why database/sql rolled back first
+			why, lost := l.Context().Err(), l.Err() // why database/sql rolled back first
+			if errors.Is(why, lost) {
+				lost = nil // no need to say it twice
+			}
+			err = errors.Join(err, lost, why)
 		}
 		return err
 	}

@@ -37,6 +37,9 @@ func Do(ctx context.Context, db *sql.DB, key string, fn func(context.Context) er
 // COMMIT on MariaDB. nil means committed while the lock was held. The end of ctx
 // does not break COMMIT off: it may go on for lockdb_ttl and about 5 s more.
 //
+// tx is not of db, but of the lock's session: a *sql.Stmt that was prepared on db does
+// not go with tx.Stmt, so prepare it on tx.
+//
 // Run the statements on tx. It occupies the lock's session: one under fn's
 // context that is not on tx waits for it, in vain, and fails with ErrBusy after
 // lockdb_busy_timeout. On MySQL the transaction may be one of autocommit=0, in

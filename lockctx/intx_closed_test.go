@@ -3,6 +3,7 @@ package lockctx_test
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -38,6 +39,21 @@ func TestInTxGivesNoErrorForWhatItCommittedWhenTheDBCloses(t *testing.T) {
 		}
 		for _, id := range tab.ids() {
 			require.NoError(t, failed[id], "it is committed")
+		}
+	})
+}
+
+func TestInTxSaysOnceWhatEndedItsLock(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		db, key := open(t, s), dbtest.Key(t)
+		for name, opts := range map[string][]lockctx.Option{"session lock": nil, "lease": {lockctx.Lease(time.Minute)}} {
+			err := lockctx.InTx(testCtx(t), db, key, nil, func(ctx context.Context, _ *sql.Tx) error {
+				lk, _ := lockctx.FromContext(ctx)
+				_ = lk.Close()
+				return nil
+			}, opts...)
+			require.ErrorIs(t, err, lockctx.ErrReleased, name)
+			require.Equal(t, 1, strings.Count(err.Error(), key), "%s: %v", name, err)
 		}
 	})
 }
