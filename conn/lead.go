@@ -91,7 +91,7 @@ func (k *Keeper) lead(l *Lock, kind EventKind, d time.Duration, err error) {
 // read-only while another one takes its place.
 func (k *Keeper) hopeless(err error, served bool) bool {
 	switch {
-	case errors.Is(err, ErrUnsupported), errors.Is(err, ErrClosed), errors.Is(err, dialect.ErrLeaseTableShape):
+	case errors.Is(err, ErrUnsupported), errors.Is(err, ErrClosed), errors.Is(err, dialect.ErrLeaseTableShape), errors.Is(err, dialect.ErrNoDatabase):
 		return true
 	}
 	class := k.dialect.Classify(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,6 +148,19 @@ func TestLeadReturnsWhatNoFurtherTryWouldMend(t *testing.T) {
 		gone := open(t, s)
 		require.NoError(t, gone.Close())
 		require.ErrorIs(t, lockctx.Lead(testCtx(t), gone, dbtest.Key(t), never), lockctx.ErrClosed)
+	})
+}
+
+func TestLeadDoesNotTryAgainWhereNoTableOfLeasesCanBe(t *testing.T) {
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		if !s.IsMySQL() {
+			return // every session is in a database
+		}
+		server, _, _ := strings.Cut(s.DSN(), "/")
+		led := async(func() error {
+			return lockctx.Lead(testCtx(t), openDSN(t, server+"/"), dbtest.Key(t), func(context.Context) error { return nil }, lockctx.Lease(time.Minute))
+		})
+		require.ErrorContains(t, within(t, led, promptly, "Lead"), "no database is selected")
 	})
 }
 

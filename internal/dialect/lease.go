@@ -144,6 +144,7 @@ type LeaseServer struct {
 var (
 	ErrNoLeaseTable    = errors.New("the table of leases does not exist")
 	ErrLeaseTableShape = errors.New("the table of leases has another shape")
+	ErrNoDatabase      = errors.New("no database is selected in which a table of leases could be: name one in the DSN, or the table with its schema (lockdb_lease_table)")
 	// ErrMoved is a fence's: the row of a lease has not its owner and token any more.
 	ErrMoved = errors.New("the lease has moved on")
 	// ErrCommitUnknown is FenceAndCommit's: it was cut short, and COMMIT may have taken effect.

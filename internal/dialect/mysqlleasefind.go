@@ -3,7 +3,6 @@ package dialect
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -23,7 +22,7 @@ func (t mysqlLeases) Find(ctx context.Context, q Querier) (Leases, error) {
 		return nil, fmt.Errorf("look for the table of leases: %w", err)
 	}
 	if len(columns) == 0 || columns[0][0] == nil {
-		return nil, errors.New("no database is selected in which a table of leases could be: name one in the DSN, or the table with its schema (lockdb_lease_table)")
+		return nil, ErrNoDatabase
 	}
 	if columns[0][1] == nil {
 		return nil, fmt.Errorf("%w: %s: %s", ErrNoLeaseTable, t.table(), t.DDL())
