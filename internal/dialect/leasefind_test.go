@@ -150,6 +150,17 @@ func TestATableOfAnotherShapeIsRefusedWithTheReason(t *testing.T) {
 	})
 }
 
+func TestPostgresTypesInQuotesAreTheSame(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, tab *table, q *querier) {
+		if tab.IsMySQL() {
+			return
+		}
+		q.run(t, "SET quote_all_identifiers = on", tab.d.Leases("lockdb_lease").DDL())
+		_, err := tab.d.Leases("lockdb_lease").Find(t.Context(), q)
+		require.NoError(t, err)
+	})
+}
+
 // ddl is the table's, changed.
 func (tab *table) ddl(from, to string) string {
 	ddl := tab.d.Leases("lockdb_lease").DDL()
@@ -195,7 +206,7 @@ func TestWithoutADatabaseTheTableHasToBeNamedWithItsSchema(t *testing.T) {
 		base, _, _ := strings.Cut(tab.dsn, "/")
 		q := session(t, "mysql", base+"/")
 		_, err := tab.d.Leases("lockdb_lease").Find(t.Context(), q)
-		require.ErrorContains(t, err, "no database is selected")
+		require.ErrorIs(t, err, dialect.ErrNoDatabase)
 		require.NotErrorIs(t, err, dialect.ErrNoLeaseTable)
 	})
 }

@@ -9,8 +9,9 @@ import (
 // Find is one round trip. An unqualified name is looked for in the search_path.
 func (t pgLeases) Find(ctx context.Context, q Querier) (Leases, error) {
 	// A column is "name type nullable needed", each with a tab before the next.
+	// quote_all_identifiers puts types in quotes.
 	row, err := q.QuerySimple(ctx, "SELECT n.nspname::text,c.relkind::text,c.relpersistence::text,"+
-		"(SELECT string_agg(concat_ws(E'\\t',a.attname,format_type(a.atttypid,a.atttypmod),NOT a.attnotnull,"+
+		"(SELECT string_agg(concat_ws(E'\\t',a.attname,replace(format_type(a.atttypid,a.atttypmod),'\"',''),NOT a.attnotnull,"+
 		"a.attnotnull AND NOT a.atthasdef AND a.attidentity=''),E'\\n') FROM pg_attribute a WHERE a.attrelid=c.oid AND a.attnum>0 AND NOT a.attisdropped),"+
 		"(SELECT string_agg((SELECT string_agg(coalesce(a.attname,'?'),',' ORDER BY k.n) FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(att,n)"+
 		" LEFT JOIN pg_attribute a ON a.attrelid=c.oid AND a.attnum=k.att AND k.att>0 WHERE k.n<=i.indnkeyatts)"+
