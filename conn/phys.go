@@ -106,7 +106,7 @@ func (p *phys) QueryRow(ctx context.Context, query string, args ...driver.NamedV
 
 // QuerySimple implements dialect.Querier: pgx would prepare and keep the text.
 func (p *phys) QuerySimple(ctx context.Context, query string) ([]driver.Value, error) {
-	return p.row(ctx, query, p.simple())
+	return p.row(ctx, query, p.unprepared())
 }
 
 // Exec implements dialect.Querier.
@@ -183,6 +183,18 @@ func (p *phys) simple() []driver.NamedValue {
 	return []driver.NamedValue{{Ordinal: 1, Value: pgx.QueryExecModeSimpleProtocol}}
 }
 
+// unprepared is simple for a query: pgx sends none in the simple protocol where
+// backslashes in its values would be escapes, or its text in another encoding.
+func (p *phys) unprepared() []driver.NamedValue {
+	if p.pg != nil {
+		c := p.pg.PgConn()
+		if c.ParameterStatus("standard_conforming_strings") != "on" || c.ParameterStatus("client_encoding") != "UTF8" {
+			return []driver.NamedValue{{Ordinal: 1, Value: pgx.QueryExecModeExec}}
+		}
+	}
+	return p.simple()
+}
+
 func (p *phys) row(ctx context.Context, query string, args []driver.NamedValue) (row []driver.Value, err error) {
 	err = p.each(ctx, query, args, func(r []driver.Value) bool {
 		row = r
@@ -193,7 +205,7 @@ func (p *phys) row(ctx context.Context, query string, args []driver.NamedValue) 
 
 // QueryRows implements dialect.Querier.
 func (p *phys) QueryRows(ctx context.Context, query string) (column []driver.Value, err error) {
-	err = p.each(ctx, query, p.simple(), func(row []driver.Value) bool {
+	err = p.each(ctx, query, p.unprepared(), func(row []driver.Value) bool {
 		column = append(column, row[0])
 		return true
 	})
