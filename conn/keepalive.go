@@ -155,6 +155,17 @@ func (s *session) keepAlive() {
 	}
 }
 
+// handedBack has a session pinged at once that was in the user's hands, where
+// nothing told of its life: he may have had it at work until this moment.
+func (s *session) handedBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if soon := monotime.Now() + s.keeper.opts.TTL/6; s.deadline < soon && !s.closed && s.timer != nil {
+		s.deadline = soon
+		s.timer.Reset(0)
+	}
+}
+
 // goesOn is told what came of reading a result set, which can go on for long
 // without ever leaving io to the keep-alive: what that would have made of it, then.
 // Under io.

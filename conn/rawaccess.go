@@ -79,6 +79,7 @@ func (c *conn) dropRaw() {
 	s.mu.Unlock()
 	s.lockedTables.Store(true) // nobody saw the statements
 	dead := s.dead()
+	s.handedBack()
 	s.endLoan()
 	sc.gate().leave()
 	if dead {

@@ -71,3 +71,22 @@ func TestI6_ARowThatTakesLongerThanTheTTLDoesNotCostTheLock(t *testing.T) {
 		})
 	}
 }
+
+// As a COPY of many rows does.
+func TestI6_ARawAccessThatTakesLongerThanTheTTLDoesNotCostTheLock(t *testing.T) {
+	slowly(t, func(t *testing.T, s *dbtest.Server, db *sql.DB) {
+		lk := acquire(t, db, dbtest.Key(t))
+		c, err := lk.Conn(testCtx(t))
+		require.NoError(t, err)
+		require.NoError(t, c.Raw(func(dc any) error {
+			return rawExec(testCtx(t), dc, "DO SLEEP(1.5)", "SELECT pg_sleep(1.5)")
+		}))
+		require.NoError(t, c.Close())
+		select { // for the keep-alive to come
+		case <-lk.Context().Done():
+		case <-time.After(slowTTL):
+		}
+		require.NoError(t, lk.Err())
+		require.NoError(t, lk.Close())
+	})
+}
