@@ -59,7 +59,7 @@ func TestI3_TokensNeverGoBackInTheOrderOfCommits(t *testing.T) {
 		}
 		committed, lost, atFence, unknown := map[int64]bool{}, map[int64]bool{}, 0, 0
 		for _, a := range appenders {
-			r := a.end()
+			r := a.reports()
 			t.Logf("%d leases, %d commits, %d at the fence refused, %d unknown, others %v", r.Leases, len(r.Committed), r.AtFence, r.Unknown, r.Refused)
 			for what := range r.Refused {
 				require.NotContains(t, what, "other: ")
@@ -87,6 +87,9 @@ func TestI3_TokensNeverGoBackInTheOrderOfCommits(t *testing.T) {
 		}
 		require.Empty(t, committed, "rows are not there whose Commit returned nil")
 		require.GreaterOrEqual(t, unknown, 0, "rows are there whose Commit never said so")
+		for _, a := range appenders {
+			a.end()
+		}
 	})
 }
 
@@ -155,14 +158,15 @@ type appendProcess struct {
 	stdin   io.Closer
 	commits chan struct{} // it is about to commit
 	report  appendReport
-	said    chan struct{} // closed at its end; report is set before
+	told    chan struct{} // closed when report is set
+	said    chan struct{} // closed at its end
 }
 
 func startAppender(t *testing.T, view *dbtest.Server, order appendOrder) *appendProcess {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	a := &appendProcess{t: t, cmd: exec.Command(self), relay: view.Relay(t), commits: make(chan struct{}, 1), said: make(chan struct{})}
+	a := &appendProcess{t: t, cmd: exec.Command(self), relay: view.Relay(t), commits: make(chan struct{}, 1), told: make(chan struct{}), said: make(chan struct{})}
 	a.relay.SetDelay(time.Millisecond) // so that there is always something on its way
 	order.DSN, order.MySQL = a.relay.DSN(), view.IsMySQL()
 	text, err := json.Marshal(order)
@@ -188,7 +192,9 @@ func (a *appendProcess) read(out io.Reader) {
 	defer close(a.said)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if lines.Text() != commits {
-			_ = json.Unmarshal(lines.Bytes(), &a.report)
+			if json.Unmarshal(lines.Bytes(), &a.report) == nil {
+				close(a.told)
+			}
 			continue
 		}
 		select {
@@ -234,10 +240,16 @@ func wait(stop <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// end has the process end, and returns what it says.
-func (a *appendProcess) end() appendReport {
+// reports returns what the process says of all that it has done.
+func (a *appendProcess) reports() appendReport {
 	a.t.Helper()
+	within(a.t, a.told, 3*promptly, "the report of an appending process")
+	return a.report
+}
+
+func (a *appendProcess) end() {
+	a.t.Helper()
+	require.NoError(a.t, a.cmd.Process.Signal(syscall.SIGTERM))
 	within(a.t, a.said, 3*promptly, "the end of an appending process")
 	require.NoError(a.t, a.cmd.Wait())
-	return a.report
 }

@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/lockdb/lockdb/driver"
@@ -65,8 +67,11 @@ type appender struct {
 	report appendReport
 }
 
-// run goes on until its standard input ends. Its last line is the report.
+// run goes on until its standard input ends. Its last line is the report, after which it waits for a SIGTERM: PgBouncer
+// 1.18 ends itself when a client goes away that has just asked for the cancel of a statement.
 func (a *appender) run() error {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -91,7 +96,9 @@ func (a *appender) run() error {
 		}
 		_ = lk.Close()
 	}
-	return json.NewEncoder(os.Stdout).Encode(a.report)
+	err = json.NewEncoder(os.Stdout).Encode(a.report)
+	<-end
+	return err
 }
 
 // append appends a row. Whatever step it is stopped at, its context, or the Err of the lock, may not know yet that the
