@@ -37,7 +37,7 @@ func TestAcquireAllTakesAllOrNone(t *testing.T) {
 			require.ErrorIs(t, err, lockctx.ErrNotAcquired)
 			out.release(taken)
 			for _, k := range keys {
-				out.free(k, 3*time.Second)
+				out.free(k, promptly)
 			}
 		}
 		_, err = lockctx.AcquireAll(testCtx(t), db, nil)

@@ -55,6 +55,7 @@ func ways(t *testing.T, db *sql.DB, lk *lockctx.Lock) map[string]func() error {
 
 func TestAStatementBesideAnOpenResultSetIsBusyAfterTheTimeout(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s, driver.WithBusyTimeout(busyTimeout))
 		lk := acquire(t, db, dbtest.Key(t))
 		fns := ways(t, db, lk)
@@ -78,6 +79,7 @@ func TestAStatementBesideAnOpenResultSetIsBusyAfterTheTimeout(t *testing.T) {
 
 func TestAStatementBesideAnOpenTransactionIsBusyAfterTheTimeout(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s, driver.WithBusyTimeout(busyTimeout))
 		lk := acquire(t, db, dbtest.Key(t))
 		fns := ways(t, db, lk)
@@ -178,6 +180,7 @@ func (c closing) Close() error { return c.Commit() }
 
 func TestARunningStatementIsNoReasonToBeBusy(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db := open(t, s, driver.WithBusyTimeout(busyTimeout))
 		lk := acquire(t, db, dbtest.Key(t))
 		long := async(func() error {
@@ -200,7 +203,7 @@ func TestTheEndOfItsContextEndsTheWaitForTheSession(t *testing.T) {
 		defer cancel()
 		began := time.Now()
 		require.ErrorIs(t, db.PingContext(ctx), context.DeadlineExceeded)
-		require.Less(t, time.Since(began), time.Second)
+		require.Less(t, time.Since(began), promptly)
 		require.NoError(t, rows.Close())
 		require.NoError(t, db.PingContext(lk.Context()), "the queue goes on")
 		require.NoError(t, lk.Close())

@@ -87,7 +87,7 @@ func TestC08_AnAnswerThatSaysNothingLeavesNoLockAndNoConnection(t *testing.T) {
 						t.Error("it ran without the lock")
 						return nil
 					}))
-					out.free(key, 2*time.Second)
+					out.free(key, gone)
 				}
 				i.answer.Store(nil)
 				require.NoError(t, acquire(t, db, key).Close())
@@ -118,7 +118,7 @@ func TestC08_AReleaseThatIsNotConfirmedIsALossAndLeavesNoLock(t *testing.T) {
 			err := lk.Close()
 			require.ErrorIs(t, err, lockctx.ErrLost, name)
 			require.ErrorIs(t, lk.Close(), lockctx.ErrLost, name)
-			out.free(key, 2*time.Second)
+			out.free(key, gone)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestC19_WhatMeansTheEndOfTheSessionIsALoss(t *testing.T) {
 			require.ErrorIs(t, err, lockctx.ErrLost, "%v", end)
 			require.ErrorIs(t, err, end)
 			requireLost(t, lk)
-			out.free(key, 2*time.Second) // the session is gone, if the server did not know it yet
+			out.free(key, gone) // the session is gone, if the server did not know it yet
 			require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
 		}
 	})

@@ -47,6 +47,7 @@ func cross(t testing.TB, a, b party, opts ...lockctx.Option) (first, second part
 
 func TestC12_ErrDeadlockIsTheServersErrorAndThePeerWaitsForTheVictimsRelease(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		key := dbtest.Key(t)
 		dbA, dbB := open(t, s), open(t, s)
 		a := party{dbA, acquire(t, dbA, key+"a"), key + "b"}
@@ -82,6 +83,7 @@ func TestC12_ErrDeadlockIsTheServersErrorAndThePeerWaitsForTheVictimsRelease(t *
 // the time given ends it.
 func TestC12_ADeadlockDoesNotCostTheVictimItsTransaction(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view, tab := newTable(t, s)
 		key := dbtest.Key(t)
 		var parties [2]party
@@ -121,6 +123,7 @@ func TestC12_ADeadlockDoesNotCostTheVictimItsTransaction(t *testing.T) {
 
 func TestC12_AcquireAllUnderALockThatMeetsADeadlockTakesNone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		key, out := dbtest.Key(t), newOutsider(t, s)
 		dbA, dbB := open(t, s), open(t, s)
 		a, b := acquire(t, dbA, key+"a"), acquire(t, dbB, key+"b")
@@ -146,7 +149,7 @@ func TestC12_AcquireAllUnderALockThatMeetsADeadlockTakesNone(t *testing.T) {
 		require.ErrorIs(t, got.err, lockctx.ErrDeadlock)
 		require.NoError(t, victim.Err())
 		for _, k := range keys {
-			out.free(k, 3*time.Second)
+			out.free(k, promptly)
 		}
 		require.False(t, out.try(victim.Key()))
 		require.NoError(t, victim.Close())

@@ -123,6 +123,7 @@ func TestAFenceThatIsADeadlocksVictimIsAConflictAndNoLoss(t *testing.T) {
 		// The victim is on MySQL who has done less, and on PostgreSQL who is the first to look, after a time.
 		f.exec(f.other, "INSERT INTO t SELECT 1000 + SEQ.n, 0 FROM (WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 300) SELECT n FROM s) SEQ", "")
 		f.exec(f.tx, "", "SET LOCAL deadlock_timeout = '10ms'")
+		f.exec(f.other, "", "SET LOCAL deadlock_timeout = '1min'")
 		f.exec(f.other, f.theRow(), "SELECT 1 FROM lockdb_lease FOR UPDATE")
 		waits := async(func() error {
 			_, err := f.other.Exec("UPDATE t SET v = 2 WHERE id = 3")

@@ -11,7 +11,7 @@ import (
 )
 
 func TestC62_ABusyPoolCostsNoLease(t *testing.T) {
-	const ttl = time.Second
+	const ttl = 2 * time.Second
 	eachAndPgBouncer(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view := s.CreateDatabase(t)
@@ -21,7 +21,7 @@ func TestC62_ABusyPoolCostsNoLease(t *testing.T) {
 		busy := make([]<-chan error, 2)
 		for i := range busy {
 			busy[i] = async(func() error {
-				_, err := db.ExecContext(testCtx(t), sleepQuery(s, 3*ttl.Seconds()))
+				_, err := db.ExecContext(testCtx(t), sleepQuery(s, 2*ttl.Seconds()))
 				return err
 			})
 		}

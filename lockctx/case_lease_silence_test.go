@@ -17,7 +17,7 @@ func TestACommitUnderALeaseThatIsLostDoesNotWaitForASilentNetwork(t *testing.T) 
 	eachFencing(t, func(t *testing.T, view *dbtest.Server, tab *table) {
 		relay := view.Relay(t)
 		db := openDSN(t, relay.DSN(), driver.WithBusyTimeout(time.Second))
-		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(time.Second))
+		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(2*time.Second))
 		tx, err := db.BeginTx(lk.Context(), nil)
 		require.NoError(t, err)
 		tab.mustInsert(testCtx(t), tx, 1)

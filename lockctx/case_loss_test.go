@@ -18,36 +18,40 @@ const soon = 100 * time.Millisecond
 
 func TestC19_AHolderThatTheServerReapsLearnsItAtOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		reap := "SET SESSION wait_timeout = 1"
 		if !s.IsMySQL() {
 			reap = "SET idle_session_timeout = '1s'"
 		}
 		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
-		lk := acquire(t, db, key)
-		told := endOf(lk.Context())
-		_, err := db.ExecContext(lk.Context(), reap) // behind lockdb's back: its pings come later
-		require.NoError(t, err)
-		out.free(key, 5*time.Second)
-		free := time.Now()
-		at := within(t, told, promptly, "the end of the lock's context")
-		require.Less(t, at.Sub(free), soon)
-		require.ErrorIs(t, context.Cause(lk.Context()), lockctx.ErrLost)
-		require.ErrorIs(t, lk.Err(), lockctx.ErrLost)
-		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
-		if s.Kind() == dbtest.Postgres {
-			requireServerError(t, s, lk.Err(), 0, "57P05")
-		}
+		requireSoon(t, soon, func() time.Duration {
+			lk := acquire(t, db, key)
+			told := endOf(lk.Context())
+			_, err := db.ExecContext(lk.Context(), reap) // behind lockdb's back: its pings come later
+			require.NoError(t, err)
+			out.free(key, promptly)
+			free := time.Now()
+			took := within(t, told, promptly, "the end of the lock's context").Sub(free)
+			require.ErrorIs(t, context.Cause(lk.Context()), lockctx.ErrLost)
+			require.ErrorIs(t, lk.Err(), lockctx.ErrLost)
+			require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
+			if s.Kind() == dbtest.Postgres {
+				requireServerError(t, s, lk.Err(), 0, "57P05")
+			}
+			return took
+		})
 	})
 }
 
 func TestC19_IdleLimitsOfTheServerDoNotReapAHolder(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		dsn := withParam(s, s.DSN(), "wait_timeout=1&net_write_timeout=1&net_read_timeout=1",
-			"idle_session_timeout=1000&idle_in_transaction_session_timeout=1000")
+		t.Parallel()
+		dsn := withParam(s, s.DSN(), "wait_timeout=2&net_write_timeout=1&net_read_timeout=1",
+			"idle_session_timeout=2000&idle_in_transaction_session_timeout=2000")
 		for name, db := range map[string]*sql.DB{
 			"set in the DSN":      openDSN(t, dsn),
-			"that lockdb set":     open(t, s, driver.WithTTL(time.Second)),
-			"both in the shorter": openDSN(t, dsn, driver.WithTTL(2*time.Second)),
+			"that lockdb set":     open(t, s, driver.WithTTL(2*time.Second)),
+			"both in the shorter": openDSN(t, dsn, driver.WithTTL(3*time.Second)),
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -60,7 +64,7 @@ func TestC19_IdleLimitsOfTheServerDoNotReapAHolder(t *testing.T) {
 				select {
 				case <-idle.Context().Done():
 				case <-working.Context().Done():
-				case <-time.After(3500 * time.Millisecond):
+				case <-time.After(4500 * time.Millisecond):
 				}
 				require.NoError(t, idle.Err())
 				require.NoError(t, working.Err())
@@ -181,8 +185,7 @@ func TestC21_AKillIsToldAtOnceWhereverItMeetsTheHolder(t *testing.T) {
 		}
 		for name, work := range holders {
 			t.Run(name, func(t *testing.T) {
-				best := time.Hour
-				for tries := 0; tries < 3 && best > soon; tries++ { // a busy machine may delay one
+				requireSoon(t, soon, func() time.Duration {
 					lk := acquire(t, db, key)
 					id, told := holdingSession(t, view, lk), endOf(lk.Context())
 					worked := async(func() error { return work(lk.Context(), lk) })
@@ -192,15 +195,15 @@ func TestC21_AKillIsToldAtOnceWhereverItMeetsTheHolder(t *testing.T) {
 					view.KillSession(t, id)
 					g := within(t, next, promptly, "the next holder")
 					require.NoError(t, g.err)
-					best = min(best, within(t, told, promptly, "the end of the lock's context").Sub(killed))
+					took := within(t, told, promptly, "the end of the lock's context").Sub(killed)
 					if err := within(t, worked, promptly, "the end of the work"); err != nil {
 						require.ErrorIs(t, err, lockctx.ErrLost)
 					}
 					require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
 					require.NoError(t, g.lk.Err(), "the end of the first lock is not the second one's")
 					require.NoError(t, g.lk.Close())
-				}
-				require.Less(t, best, soon)
+					return took
+				})
 				require.Empty(t, tab.ids(), "something was committed")
 			})
 		}

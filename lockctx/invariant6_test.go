@@ -14,10 +14,11 @@ import (
 	"github.com/lockdb/lockdb/lockctx"
 )
 
-// idleTTL is the shortest there is; idle is how long tests leave things open under it.
+// idleTTL is long enough for a busy machine not to lose a lock by being late; idle is how long tests leave things open
+// under it.
 const (
-	idleTTL = time.Second
-	idle    = 3 * idleTTL
+	idleTTL = 2 * time.Second
+	idle    = 2 * idleTTL
 )
 
 // leftOpen is something that a client who lives leaves open under a lock.
