@@ -19,13 +19,13 @@ func shortTimeouts(k dbtest.Kind) map[string]string {
 	switch k {
 	case dbtest.MySQL:
 		return map[string]string{
-			"the driver's readTimeout": "readTimeout=500ms",
+			"the driver's readTimeout": "readTimeout=800ms",
 			"max_execution_time":       "max_execution_time=300",
-			"both":                     "readTimeout=400ms&max_execution_time=300",
+			"both":                     "readTimeout=800ms&max_execution_time=300",
 		}
 	case dbtest.MariaDB:
 		return map[string]string{
-			"the driver's readTimeout": "readTimeout=500ms",
+			"the driver's readTimeout": "readTimeout=800ms",
 			"max_statement_time":       "max_statement_time=0.3",
 		}
 	}
@@ -36,110 +36,117 @@ func shortTimeouts(k dbtest.Kind) map[string]string {
 	}
 }
 
-func TestWaitsOutlastTheTimeoutsOfStatementsInTheDSN(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		for name, param := range shortTimeouts(s.Kind()) {
-			t.Run(name, func(t *testing.T) {
+func TestTheTimeoutsOfStatementsInTheDSNAreNotThoseOfLocks(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, s *dbtest.Server, param string){
+		"a wait":                    waitBeyondTimeouts,
+		"a wait for a further lock": waitForAFurtherBeyondTimeouts,
+		"a lock that is held":       holdBeyondTimeouts,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 				t.Parallel()
-				relay, out, key := s.Relay(t), newOutsider(t, s), dbtest.Key(t)
-				db := openDSN(t, withParam(s, relay.DSN(), param, param))
-				require.NoError(t, acquire(t, db, key).Close())
-				opened := relay.Accepted()
-				requireWaitsWell(t, db, out, key)
-				require.LessOrEqual(t, relay.Accepted()-opened, int64(1), "sessions died of the wait")
+				for name, param := range shortTimeouts(s.Kind()) {
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						test(t, s, param)
+					})
+				}
 			})
-		}
+		})
+	}
+	t.Run("a wait with a timeout that is not known", func(t *testing.T) {
+		t.Parallel()
+		eachMySQL(t, func(t *testing.T, s *dbtest.Server) {
+			t.Parallel()
+			waitBeyondATimeoutThatIsNotKnown(t, s)
+		})
 	})
 }
 
-func TestAWaitForAFurtherLockOutlastsTheTimeoutsOfStatementsInTheDSN(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		for name, param := range shortTimeouts(s.Kind()) {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				db, out, key := openDSN(t, withParam(s, s.DSN(), param, param)), newOutsider(t, s), dbtest.Key(t)
-				outer := acquire(t, db, key+"/outer")
-				require.True(t, out.take(key))
-				got := async(func() error {
-					lk, err := lockctx.Acquire(outer.Context(), db, key)
-					if err == nil {
-						err = lk.Close()
-					}
-					return err
-				})
-				select {
-				case err := <-got:
-					t.Fatalf("it did not wait: %v", err)
-				case <-time.After(3 * time.Second):
-				}
-				require.NoError(t, outer.Err(), "it was lost to the wait")
-				out.release(key)
-				require.NoError(t, within(t, got, promptly, "the further lock"))
-				require.NoError(t, outer.Close())
-			})
+func waitBeyondTimeouts(t *testing.T, s *dbtest.Server, param string) {
+	relay, out, key := s.Relay(t), newOutsider(t, s), dbtest.Key(t)
+	db := openDSN(t, withParam(s, relay.DSN(), param, param))
+	require.NoError(t, acquire(t, db, key).Close())
+	opened := relay.Accepted()
+	requireWaitsWell(t, db, out, key)
+	require.LessOrEqual(t, relay.Accepted()-opened, int64(1), "sessions died of the wait")
+}
+
+func waitForAFurtherBeyondTimeouts(t *testing.T, s *dbtest.Server, param string) {
+	db, out, key := openDSN(t, withParam(s, s.DSN(), param, param)), newOutsider(t, s), dbtest.Key(t)
+	outer := acquire(t, db, key+"/outer")
+	require.True(t, out.take(key))
+	got := async(func() error {
+		lk, err := lockctx.Acquire(outer.Context(), db, key)
+		if err == nil {
+			err = lk.Close()
 		}
+		return err
 	})
+	select {
+	case err := <-got:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(severalSlices):
+	}
+	require.NoError(t, outer.Err(), "it was lost to the wait")
+	out.release(key)
+	require.NoError(t, within(t, got, promptly, "the further lock"))
+	require.NoError(t, outer.Close())
 }
 
 // A connector of the user's does not tell its timeouts.
-func TestWaitsOutlastAReadTimeoutThatIsNotKnown(t *testing.T) {
-	for _, k := range []dbtest.Kind{dbtest.MySQL, dbtest.MariaDB} {
-		t.Run(string(k), func(t *testing.T) {
-			t.Parallel()
-			s := dbtest.Shared(t, k)
-			relay, out, key := s.Relay(t), newOutsider(t, s), dbtest.Key(t)
-			cfg, err := mysql.ParseDSN(relay.DSN())
-			require.NoError(t, err)
-			cfg.ReadTimeout = 400 * time.Millisecond
-			inner, err := mysql.NewConnector(cfg)
-			require.NoError(t, err)
-			c, err := driver.NewConnector(inner)
-			require.NoError(t, err)
-			db := sql.OpenDB(c)
-			defer func() { require.NoError(t, db.Close()) }()
-			for range 2 {
-				requireWaitsWell(t, db, out, key)
-			}
-			require.LessOrEqual(t, relay.Accepted(), int64(6), "sessions died of waits over and over")
-		})
+func waitBeyondATimeoutThatIsNotKnown(t *testing.T, s *dbtest.Server) {
+	relay, out, key := s.Relay(t), newOutsider(t, s), dbtest.Key(t)
+	cfg, err := mysql.ParseDSN(relay.DSN())
+	require.NoError(t, err)
+	cfg.ReadTimeout = 800 * time.Millisecond
+	inner, err := mysql.NewConnector(cfg)
+	require.NoError(t, err)
+	c, err := driver.NewConnector(inner)
+	require.NoError(t, err)
+	db := sql.OpenDB(c)
+	defer func() { require.NoError(t, db.Close()) }()
+	for range 2 {
+		requireWaitsWell(t, db, out, key)
 	}
+	require.LessOrEqual(t, relay.Accepted(), int64(6), "sessions died of waits over and over")
 }
 
-func TestALockIsHeldBeyondTheTimeoutsOfStatementsInTheDSN(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		for name, param := range shortTimeouts(s.Kind()) {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				db := openDSN(t, withParam(s, s.DSN(), param, param), driver.WithTTL(time.Second))
-				lk := acquire(t, db, dbtest.Key(t))
-				tx, err := db.BeginTx(lk.Context(), nil)
-				require.NoError(t, err)
-				select {
-				case <-lk.Context().Done():
-				case <-time.After(2500 * time.Millisecond):
-				}
-				require.NoError(t, tx.Commit())
-				require.NoError(t, lk.Close())
-			})
-		}
-	})
-}
-
-// requireWaitsWell waits for a lock that is held for several slices, and has it
-// soon after it was released.
-func requireWaitsWell(t *testing.T, db *sql.DB, out *outsider, key string) {
-	t.Helper()
-	require.True(t, out.take(key))
-	waiter := waitFor(testCtx(t), t, db, key)
+func holdBeyondTimeouts(t *testing.T, s *dbtest.Server, param string) {
+	db := openDSN(t, withParam(s, s.DSN(), param, param), driver.WithTTL(2*time.Second))
+	lk := acquire(t, db, dbtest.Key(t))
+	tx, err := db.BeginTx(lk.Context(), nil)
+	require.NoError(t, err)
 	select {
-	case g := <-waiter:
-		t.Fatalf("it did not wait: %v", g.err)
+	case <-lk.Context().Done():
 	case <-time.After(3500 * time.Millisecond):
 	}
-	out.release(key)
-	released := time.Now()
-	g := within(t, waiter, promptly, "the grant")
-	require.NoError(t, g.err)
-	require.Less(t, g.at.Sub(released), 500*time.Millisecond)
-	require.NoError(t, g.lk.Close())
+	require.NoError(t, lk.Err())
+	require.NoError(t, tx.Commit())
+	require.NoError(t, lk.Close())
+}
+
+// severalSlices is longer than two waits at the server take, and any of the timeouts above.
+const severalSlices = 2500 * time.Millisecond
+
+// requireWaitsWell waits for a lock that is held for several slices, and has it
+// soon after it was released: not at the end of a slice, as one who asks again.
+func requireWaitsWell(t *testing.T, db *sql.DB, out *outsider, key string) {
+	t.Helper()
+	requireSoon(t, 500*time.Millisecond, func() time.Duration {
+		require.True(t, out.take(key))
+		waiter := waitFor(testCtx(t), t, db, key)
+		select {
+		case g := <-waiter:
+			t.Fatalf("it did not wait: %v", g.err)
+		case <-time.After(severalSlices):
+		}
+		out.release(key)
+		released := time.Now()
+		g := within(t, waiter, promptly, "the grant")
+		require.NoError(t, g.err)
+		require.NoError(t, g.lk.Close())
+		return g.at.Sub(released)
+	})
 }

@@ -35,6 +35,7 @@ func testWhatCommitSays(t *testing.T, mysql, postgres string) {
 		"one after the other": {driver.WithInterceptor(&rewriter{rewrite: asItIs})},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 				t.Parallel()
 				view, tab := newTable(t, s)

@@ -3,6 +3,8 @@ package lockctx_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 func TestC26_AFurtherLockCancelledAtTheMomentOfTheGrantIsNotLeftBehind(t *testing.T) {
 	const rounds = 60
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		takes := map[string]func(context.Context, *sql.DB, string) (*lockctx.Lock, error){
 			"a nested lock": func(ctx context.Context, db *sql.DB, key string) (*lockctx.Lock, error) {
 				return lockctx.Acquire(ctx, db, key)
@@ -52,7 +55,7 @@ func TestC26_AFurtherLockCancelledAtTheMomentOfTheGrantIsNotLeftBehind(t *testin
 							granted++
 						}
 						for _, k := range []string{key, key + ":1", key + ":2"} {
-							out.free(k, 2*time.Second)
+							out.free(k, gone)
 						}
 					}
 					t.Logf("granted in %d rounds", granted)
@@ -67,6 +70,7 @@ func TestC26_AFurtherLockCancelledAtTheMomentOfTheGrantIsNotLeftBehind(t *testin
 func TestC26_SeveralLocksCancelledAtTheMomentOfTheGrantAreNotLeftBehind(t *testing.T) {
 	const rounds = 100
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		db, out, holder := open(t, s), newOutsider(t, s), newOutsider(t, s)
 		for range rounds {
 			key := dbtest.Key(t)
@@ -86,7 +90,7 @@ func TestC26_SeveralLocksCancelledAtTheMomentOfTheGrantAreNotLeftBehind(t *testi
 				require.ErrorIs(t, err, context.Canceled)
 			}
 			for _, k := range keys {
-				out.free(k, 2*time.Second)
+				out.free(k, gone)
 			}
 		}
 		dialled := stats(t, db).SessionsDialled
@@ -98,58 +102,73 @@ func TestC26_SeveralLocksCancelledAtTheMomentOfTheGrantAreNotLeftBehind(t *testi
 // Whatever is asked for, and from where, a wait takes as long and ends with the
 // same words.
 func TestC28_ATimeoutMeansTheSameForEveryWayToALock(t *testing.T) {
-	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
-		require.True(t, out.take(key))
-		defer out.release(key)
-		holder := strconv.FormatInt(out.holder(key), 10)
-		bg := context.Background()
-		// Each wait is on a session of its own: what is left of a slice of one
-		// that is over would keep the next from asking.
-		under := func() context.Context {
-			lk := acquire(t, db, dbtest.Key(t))
-			t.Cleanup(func() { require.NoError(t, lk.Close()) })
-			return lk.Context()
-		}
-		inTx := acquire(t, db, dbtest.Key(t))
-		tx, err := db.BeginTx(inTx.Context(), nil)
+	const inATx = "in a transaction"
+	plainly := func(*testing.T, *sql.DB) context.Context { return context.Background() }
+	// Each wait is on a session of its own: what is left of a slice of one that is
+	// over would keep the next from asking.
+	underLock := func(t *testing.T, db *sql.DB) context.Context {
+		lk := acquire(t, db, dbtest.Key(t))
+		t.Cleanup(func() { require.NoError(t, lk.Close()) })
+		return lk.Context()
+	}
+	underTx := func(t *testing.T, db *sql.DB) context.Context {
+		ctx := underLock(t, db)
+		tx, err := db.BeginTx(ctx, nil)
 		require.NoError(t, err)
-		ways := map[string]func(lockctx.Option) error{
-			"AcquireAll": func(o lockctx.Option) error {
-				_, err := lockctx.AcquireAll(bg, db, []string{key, key + ":1", key + ":2"}, o)
-				return err
-			},
-			"Do":   func(o lockctx.Option) error { return lockctx.Do(bg, db, key, nil, o) },
-			"InTx": func(o lockctx.Option) error { return lockctx.InTx(bg, db, key, nil, nil, o) },
-			"under a lock": func(o lockctx.Option) error {
-				_, err := lockctx.Acquire(under(), db, key, o)
-				return err
-			},
-			"AcquireAll under a lock": func(o lockctx.Option) error {
-				_, err := lockctx.AcquireAll(under(), db, []string{key, key + ":1", key + ":2"}, o)
-				return err
-			},
-			"InTx under a lock": func(o lockctx.Option) error { return lockctx.InTx(under(), db, key, nil, nil, o) },
-			"in a transaction": func(o lockctx.Option) error {
-				_, err := lockctx.Acquire(inTx.Context(), db, key, o)
-				return err
-			},
-		}
+		t.Cleanup(func() { require.NoError(t, tx.Commit()) })
+		return ctx
+	}
+	acquireOne := func(ctx context.Context, db *sql.DB, key string, o lockctx.Option) error {
+		_, err := lockctx.Acquire(ctx, db, key, o)
+		return err
+	}
+	acquireAll := func(ctx context.Context, db *sql.DB, key string, o lockctx.Option) error {
+		other := fmt.Sprint(key, ":", rand.Int64()) // not one that the wait before is about to let go of
+		_, err := lockctx.AcquireAll(ctx, db, []string{key, other + ":1", other + ":2"}, o)
+		return err
+	}
+	runInTx := func(ctx context.Context, db *sql.DB, key string, o lockctx.Option) error {
+		return lockctx.InTx(ctx, db, key, nil, nil, o)
+	}
+	ways := map[string]struct {
+		under func(*testing.T, *sql.DB) context.Context
+		wait  func(context.Context, *sql.DB, string, lockctx.Option) error
+	}{
+		"AcquireAll": {plainly, acquireAll},
+		"Do": {plainly, func(ctx context.Context, db *sql.DB, key string, o lockctx.Option) error {
+			return lockctx.Do(ctx, db, key, nil, o)
+		}},
+		"InTx":                    {plainly, runInTx},
+		"under a lock":            {underLock, acquireOne},
+		"AcquireAll under a lock": {underLock, acquireAll},
+		"InTx under a lock":       {underLock, runInTx},
+		inATx:                     {underTx, acquireOne},
+	}
+	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		for name, way := range ways {
-			require.ErrorContains(t, way(lockctx.WithTimeout(-1)), "negative", name)
-			for _, d := range []time.Duration{0, 1, 200 * time.Millisecond, 1200 * time.Millisecond} {
-				inTime(t, name+" "+d.String(), d, func() {
-					err := way(lockctx.WithTimeout(d))
-					require.ErrorIs(t, err, lockctx.ErrNotAcquired, name)
-					require.NotErrorIs(t, err, context.DeadlineExceeded, name)
-					require.ErrorContains(t, err, key, name)
-					if d != 1 && name != "in a transaction" { // a nanosecond is not enough to ask, and a transaction is the user's
-						require.ErrorContains(t, err, holder, "%s, %v: the error names the holder", name, d)
-					}
-				})
-			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				db, out, key := open(t, s), newOutsider(t, s), dbtest.Key(t)
+				require.True(t, out.take(key))
+				holder := strconv.FormatInt(out.holder(key), 10)
+				require.ErrorContains(t, way.wait(way.under(t, db), db, key, lockctx.WithTimeout(-1)), "negative")
+				for _, d := range []time.Duration{0, 1, 200 * time.Millisecond, 1200 * time.Millisecond} {
+					inTimeOnce(t, d.String(), d, func() func() {
+						ctx := way.under(t, db)
+						return func() {
+							err := way.wait(ctx, db, key, lockctx.WithTimeout(d))
+							require.ErrorIs(t, err, lockctx.ErrNotAcquired)
+							require.NotErrorIs(t, err, context.DeadlineExceeded)
+							require.ErrorContains(t, err, key)
+							if d != 1 && name != inATx { // a nanosecond is not enough to ask, and a transaction is the user's
+								require.ErrorContains(t, err, holder, "%v: the error names the holder", d)
+							}
+						}
+					})
+				}
+				out.release(key)
+			})
 		}
-		require.NoError(t, tx.Commit())
-		require.NoError(t, inTx.Close())
 	})
 }

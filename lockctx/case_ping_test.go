@@ -16,6 +16,25 @@ import (
 	"github.com/lockdb/lockdb/lockctx"
 )
 
+// pingTTL is long enough for a busy machine not to lose a lock by being late.
+const pingTTL = 2 * time.Second
+
+// awaitPings waits for three signs of life to be asked for, and returns all that was sent meanwhile.
+func awaitPings(t testing.TB, r *rewriter, isPing func(query string) bool) (sent []string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		sent = append(sent, r.sent()...)
+		pings := 0
+		for _, query := range sent {
+			if isPing(query) {
+				pings++
+			}
+		}
+		return pings >= 3
+	}, 2*promptly, 10*time.Millisecond)
+	return sent
+}
+
 // releaseBehind releases the lock on its own session without lockdb's knowing.
 func releaseBehind(t testing.TB, lk *lockctx.Lock) {
 	t.Helper()
@@ -29,11 +48,12 @@ func releaseBehind(t testing.TB, lk *lockctx.Lock) {
 
 func TestC52_ALockReleasedBehindLockdbsBackIsToldAsLost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		db, key, out := open(t, s, driver.WithTTL(time.Second)), dbtest.Key(t), newOutsider(t, s)
+		t.Parallel()
+		db, key, out := open(t, s, driver.WithTTL(pingTTL)), dbtest.Key(t), newOutsider(t, s)
 		lk := acquire(t, db, key)
 		releaseBehind(t, lk)
 		require.True(t, out.try(key))
-		within(t, lk.Context().Done(), 800*time.Millisecond, "the ping that asks for the lock")
+		within(t, lk.Context().Done(), promptly, "the ping that asks for the lock")
 		require.ErrorIs(t, lk.Err(), lockctx.ErrLost)
 		require.ErrorContains(t, lk.Err(), "the server says")
 		require.ErrorIs(t, lk.Close(), lockctx.ErrLost)
@@ -49,14 +69,15 @@ func TestC52_ALockReleasedBehindLockdbsBackIsToldAsLost(t *testing.T) {
 
 func TestC52_ANestedLockReleasedBehindLockdbsBackIsToldAsLost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		db, key := open(t, s, driver.WithTTL(time.Second)), dbtest.Key(t)
+		t.Parallel()
+		db, key := open(t, s, driver.WithTTL(pingTTL)), dbtest.Key(t)
 		keys := make([]string, 100) // more than one ping asks for
 		for i := range keys {
 			keys[i] = fmt.Sprint(key, ":", i)
 		}
 		lk, err := lockctx.AcquireAll(testCtx(t), db, keys)
 		require.NoError(t, err)
-		time.Sleep(time.Second) // several pings
+		time.Sleep(pingTTL) // several pings
 		require.NoError(t, lk.Err())
 		c, err := lk.Conn(testCtx(t))
 		require.NoError(t, err)
@@ -71,7 +92,8 @@ func TestC52_ANestedLockReleasedBehindLockdbsBackIsToldAsLost(t *testing.T) {
 
 func TestC52_UseOfTheSessionDoesNotKeepTheServerFromBeingAsked(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		db, key := open(t, s, driver.WithTTL(time.Second)), dbtest.Key(t)
+		t.Parallel()
+		db, key := open(t, s, driver.WithTTL(pingTTL)), dbtest.Key(t)
 		lk := acquire(t, db, key)
 		releaseBehind(t, lk)
 		for start := time.Now(); lk.Err() == nil; time.Sleep(5 * time.Millisecond) {
@@ -102,17 +124,16 @@ func TestC52_InATransactionThePingAsksNothing(t *testing.T) {
 		},
 	}
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		for name, begin := range begins {
 			t.Run(name, func(t *testing.T) {
-				db, r := openAs(t, s, asItIs, driver.WithTTL(time.Second))
+				t.Parallel()
+				db, r := openAs(t, s, asItIs, driver.WithTTL(pingTTL))
 				lk := acquire(t, db, dbtest.Key(t))
 				end, err := begin(lk.Context(), db)
 				require.NoError(t, err)
 				r.sent()
-				time.Sleep(1500 * time.Millisecond) // several pings
-				sent := r.sent()
-				require.Greater(t, len(sent), 1)
-				for _, query := range sent {
+				for _, query := range awaitPings(t, r, func(string) bool { return true }) {
 					require.Equal(t, "ping", query)
 				}
 				require.NoError(t, end())
@@ -124,10 +145,14 @@ func TestC52_InATransactionThePingAsksNothing(t *testing.T) {
 
 func TestC52_AnErrorOfTheQuestionIsASignOfLife(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		db, r := openAs(t, s, asItIs, driver.WithTTL(time.Second))
+		t.Parallel()
+		db, r := openAs(t, s, asItIs, driver.WithTTL(pingTTL))
 		lk := acquire(t, db, dbtest.Key(t))
 		r.become(replacing("IS_USED_LOCK", "no_such_function", "pg_locks", "no_such_table", "@@read_only", "@@no_such_variable"))
-		time.Sleep(1500 * time.Millisecond) // several pings
+		r.sent()
+		awaitPings(t, r, func(query string) bool {
+			return strings.Contains(query, "IS_USED_LOCK") || strings.Contains(query, "pg_locks")
+		})
 		require.NoError(t, lk.Err())
 		require.NoError(t, lk.Close())
 	})
@@ -136,6 +161,7 @@ func TestC52_AnErrorOfTheQuestionIsASignOfLife(t *testing.T) {
 func TestC22_AServerThatBecomesReadOnlyLosesItsLocks(t *testing.T) {
 	for _, kind := range []dbtest.Kind{dbtest.MySQL, dbtest.MariaDB, dbtest.Postgres} {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			s := dbtest.Private(t, kind)
 			admin := s.Open(t)
 			set := func(on string) {
@@ -144,7 +170,7 @@ func TestC22_AServerThatBecomesReadOnlyLosesItsLocks(t *testing.T) {
 					require.NoError(t, err)
 				}
 			}
-			db, key := open(t, s, driver.WithTTL(time.Second)), dbtest.Key(t)
+			db, key := open(t, s, driver.WithTTL(pingTTL)), dbtest.Key(t)
 			lk, idle := acquire(t, db, key), acquire(t, db, key+":2")
 			require.NoError(t, idle.Close())
 			set("ON")
@@ -167,13 +193,13 @@ func readOnly(s *dbtest.Server, on string) []string {
 
 func TestC22_WhatASessionChoosesForItselfIsNotTheServers(t *testing.T) {
 	s := dbtest.Shared(t, dbtest.Postgres)
-	db, key := openDSN(t, s.DSN()+"&default_transaction_read_only=on", driver.WithTTL(time.Second)), dbtest.Key(t)
+	db, key := openDSN(t, s.DSN()+"&default_transaction_read_only=on", driver.WithTTL(pingTTL)), dbtest.Key(t)
 	lk := acquire(t, db, key)
 	_, err := db.ExecContext(lk.Context(), "SET default_transaction_read_only = off")
 	require.NoError(t, err)
 	_, err = db.ExecContext(lk.Context(), "SET default_transaction_read_only = on")
 	require.NoError(t, err)
-	time.Sleep(time.Second) // several pings
+	time.Sleep(pingTTL) // several pings
 	require.NoError(t, lk.Err())
 	require.NoError(t, lk.Close())
 }
@@ -184,10 +210,13 @@ var plain = regexp.MustCompile(`^SELECT (GET_LOCK\('[a-z0-9_.:/#-]+', \d+\)|RELE
 
 func TestC47_LockdbsOwnStatementsAreInThePlainestForm(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		db, r := openAs(t, s, asItIs, driver.WithTTL(time.Second))
+		t.Parallel()
+		db, r := openAs(t, s, asItIs, driver.WithTTL(pingTTL))
 		key, out := dbtest.Key(t), newOutsider(t, s)
 		lk := acquire(t, db, key)
-		time.Sleep(time.Second) // several pings
+		sent := awaitPings(t, r, func(query string) bool {
+			return strings.Contains(query, "IS_USED_LOCK") || strings.Contains(query, "pg_locks")
+		})
 		nested, err := lockctx.Acquire(lk.Context(), db, key+":2")
 		require.NoError(t, err)
 		require.NoError(t, nested.Close())
@@ -199,7 +228,7 @@ func TestC47_LockdbsOwnStatementsAreInThePlainestForm(t *testing.T) {
 		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
 		out.release(key)
 		kinds := make(map[string]bool)
-		for _, query := range r.sent() {
+		for _, query := range append(sent, r.sent()...) {
 			if !strings.Contains(query, "LOCK(") && !strings.Contains(query, "advisory_") || strings.HasPrefix(query, "SET LOCAL lock_timeout") {
 				continue
 			}

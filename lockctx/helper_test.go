@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,8 +22,9 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if runtime.GOMAXPROCS(0) < 3 { // the three servers' turns wait for time to pass more than for a processor
-		_ = flag.Set("test.parallel", "3")
+	n := runtime.GOMAXPROCS(0)
+	if f := flag.Lookup("test.parallel"); n < 4 && f.Value.String() == strconv.Itoa(n) {
+		_ = f.Value.Set(strconv.Itoa(8 * n)) // what tests do beside each other is to wait for time to pass, not for a processor
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -17,6 +17,7 @@ import (
 // Who gets an error from InTx does the work again: it must not be there already.
 func TestInTxGivesNoErrorForWhatItCommittedWhenTheDBCloses(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view, tab := newTable(t, s)
 		key, failed := dbtest.Key(t), make(map[int]error)
 		for id := range 60 {

@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -49,8 +48,10 @@ func TestNoLossIsABadConnToDatabaseSQL(t *testing.T) {
 		"by the keep-alive in a transaction": requireLost,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
-				db, r := openAs(t, s, asItIs, lockdb.WithTTL(time.Second))
+				t.Parallel()
+				db, r := openAs(t, s, asItIs, lockdb.WithTTL(pingTTL))
 				lk := acquire(t, db, dbtest.Key(t))
 				if strings.HasSuffix(name, "transaction") {
 					_, err := db.BeginTx(lk.Context(), nil)

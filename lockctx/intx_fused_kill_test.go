@@ -22,6 +22,7 @@ import (
 // A KILL QUERY can meet each statement of InTx's, those that take and release the lock too.
 func TestInTxUnderCancelsTellsWhatItCommittedAndLeavesNothingOpen(t *testing.T) {
 	eachFusing(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view, tab := newTable(t, s)
 		db, key, out := open(t, view, driver.WithMaxIdleSessions(1)), dbtest.Key(t), newOutsider(t, s)
 		var victim atomic.Int64
@@ -96,6 +97,7 @@ func TestInTxUnderCancelsTellsWhatItCommittedAndLeavesNothingOpen(t *testing.T) 
 func TestInTxWhoseCommitIsCancelledIsNotSaidToBeDoneAndReleases(t *testing.T) {
 	for _, k := range []dbtest.Kind{dbtest.MySQL, dbtest.MariaDB} {
 		t.Run(string(k), func(t *testing.T) {
+			t.Parallel()
 			view, tab := newTable(t, dbtest.Private(t, k))
 			db, key, out := open(t, view), dbtest.Key(t), newOutsider(t, view)
 			backup := view.Open(t)

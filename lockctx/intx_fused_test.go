@@ -26,6 +26,7 @@ func eachFusing(t *testing.T, fn func(t *testing.T, s *dbtest.Server)) {
 
 func TestInTxCostsNoRoundTripExceptOneOnMySQL(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
+		t.Parallel()
 		view, tab := newTable(t, s)
 		relay, id, key := view.Relay(t), 0, dbtest.Key(t)
 		relay.SetDelay(rtt / 2)
