@@ -70,7 +70,7 @@ func connOf(t *testing.T, db *sql.DB, ctx context.Context) *sql.Conn {
 	t.Helper()
 	c, err := db.Conn(ctx)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	t.Cleanup(func() { require.NoError(t, within(t, async(c.Close), promptly, "Close, without a transaction")) })
 	return c
 }
 
@@ -78,7 +78,7 @@ func lockConn(t *testing.T, lk *lockctx.Lock) *sql.Conn {
 	t.Helper()
 	c, err := lk.Conn(testCtx(t))
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	t.Cleanup(func() { require.NoError(t, within(t, async(c.Close), promptly, "Close, without a transaction")) })
 	return c
 }
 
@@ -131,7 +131,7 @@ func TestI3_ATransactionUnderALeaseCommitsWhateverRenewalsItMeets(t *testing.T) 
 	eachFencing(t, func(t *testing.T, view *dbtest.Server, tab *table) {
 		db, rows := open(t, view), newLeaseTable(t, view)
 		eachBeginning(t, func(t *testing.T, begin beginning, opts *sql.TxOptions, id int) {
-			lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(10*time.Second), lockctx.RenewEvery(10*time.Millisecond))
+			lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(forLong), lockctx.RenewEvery(10*time.Millisecond))
 			tx, err := begin(t, db, lk, opts)
 			require.NoError(t, err)
 			require.Empty(t, idsLike(t, tx, id), "its snapshot is taken")

@@ -154,7 +154,7 @@ func TestI4_CloseOfALeaseWaitsForACommitThatIsUnderWay(t *testing.T) {
 func TestI3_ALongStatementDoesNotCarryATransactionPastTheLossOfItsLease(t *testing.T) {
 	eachFencing(t, func(t *testing.T, view *dbtest.Server, tab *table) {
 		db, rows := open(t, view), newLeaseTable(t, view)
-		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(5*time.Second), lockctx.RenewEvery(20*time.Millisecond))
+		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(forLong), lockctx.RenewEvery(20*time.Millisecond))
 		tx, err := db.BeginTx(lk.Context(), nil)
 		require.NoError(t, err)
 		tab.mustInsert(testCtx(t), tx, 1)

@@ -32,7 +32,7 @@ func eachHand(t *testing.T, fn func(t *testing.T, view *dbtest.Server, tab *tabl
 func TestFenceByHandLetsATransactionCommitWhileTheLeaseIsHeld(t *testing.T) {
 	eachHand(t, func(t *testing.T, view *dbtest.Server, tab *table, db, hand *sql.DB, opts *sql.TxOptions, id int) {
 		rows := newLeaseTable(t, view)
-		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(10*time.Second), lockctx.RenewEvery(10*time.Millisecond))
+		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(forLong), lockctx.RenewEvery(10*time.Millisecond))
 		tx, err := hand.BeginTx(testCtx(t), opts)
 		require.NoError(t, err)
 		require.Empty(t, idsLike(t, tx, id), "its snapshot is taken")

@@ -18,7 +18,7 @@ func TestI2_ALeaseLeavesNothingOnTheConnectionsOfThePool(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		view, tab := newTable(t, s)
 		db, other, rows := open(t, view), open(t, view), newLeaseTable(t, view)
-		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(10*time.Second), lockctx.RenewEvery(20*time.Millisecond))
+		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(forLong), lockctx.RenewEvery(20*time.Millisecond))
 		waits := waitIn(testCtx(t), t, "(*wait).wait", other, lk.Key(), lockctx.Lease(unrenewed))
 		for id := range 3 {
 			require.NoError(t, inTx(lk.Context(), db, func(tx *sql.Tx) error { return tab.insert(lk.Context(), tx, id) }))
@@ -97,7 +97,7 @@ func TestI7_ALeaseNeedsNoSlotOfThePool(t *testing.T) {
 		db.SetMaxOpenConns(1)
 		busy, err := db.Conn(testCtx(t))
 		require.NoError(t, err)
-		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(10*time.Second), lockctx.RenewEvery(20*time.Millisecond))
+		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(forLong), lockctx.RenewEvery(20*time.Millisecond))
 		_, err = lockctx.TryAcquire(testCtx(t), db, lk.Key(), lockctx.Lease(unrenewed))
 		require.ErrorIs(t, err, lockctx.ErrNotAcquired)
 		all, err := lockctx.AcquireAll(testCtx(t), db, []string{dbtest.Key(t), dbtest.Key(t)}, lockctx.Lease(unrenewed))

@@ -23,7 +23,7 @@ func TestRenewalsDoNotFailFencedCommitsUnderSnapshotIsolation(t *testing.T) {
 	}
 	db, rows := openDSN(t, dsn), newLeaseTable(t, view)
 	for id, level := range levels {
-		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(10*time.Second), lockctx.RenewEvery(10*time.Millisecond))
+		lk := acquire(t, db, dbtest.Key(t), lockctx.Lease(forLong), lockctx.RenewEvery(10*time.Millisecond))
 		begin := func() *sql.Tx {
 			tx, err := db.BeginTx(lk.Context(), &sql.TxOptions{Isolation: level})
 			require.NoError(t, err)

@@ -1,6 +1,7 @@
 package lockctx_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -22,11 +23,20 @@ func cutOff(t *testing.T, s *dbtest.Server, ttl, limit time.Duration, occupation
 	held := make([]*lockctx.Lock, len(occupations))
 	ended := make([]<-chan time.Time, len(occupations))
 	granted := make([]<-chan grant, len(occupations))
-	for i, o := range occupations {
-		held[i] = acquire(t, db, dbtest.Key(t))
-		o.begin(t, s, db, held[i])
-		ended[i] = endOf(held[i].Context())
-		granted[i] = waitFor(testCtx(t), t, other, held[i].Key())
+	for try := 1; try == 1 || lost(held); try++ {
+		require.Less(t, try, 5, "locks are lost without a cut")
+		for i, o := range occupations {
+			if held[i] != nil { // a machine too busy for the TTL gets another try
+				_ = held[i].Close()
+				next := within(t, granted[i], promptly, o.name)
+				require.NoError(t, next.err, o.name)
+				require.NoError(t, next.lk.Close(), o.name)
+			}
+			held[i] = acquire(t, db, dbtest.Key(t))
+			o.begin(t, s, db, held[i])
+			ended[i] = endOf(held[i].Context())
+			granted[i] = waitFor(testCtx(t), t, other, held[i].Key())
+		}
 	}
 	requireWaitsAtServer(t, view)
 	stood := watchStandstill(t)
@@ -43,6 +53,11 @@ func cutOff(t *testing.T, s *dbtest.Server, ttl, limit time.Duration, occupation
 		require.ErrorIs(t, held[i].Context().Err(), lockctx.ErrLost, o.name)
 		require.ErrorIs(t, held[i].Close(), lockctx.ErrLost, o.name)
 	}
+}
+
+// lost tells whether any of the locks is.
+func lost(locks []*lockctx.Lock) bool {
+	return slices.ContainsFunc(locks, func(lk *lockctx.Lock) bool { return lk.Err() != nil })
 }
 
 func TestI5_ACutOffClientKnowsOfItsLossBeforeAnotherIsGranted(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lockdb/lockdb/lockctx"
 )
 
-// forLong is the TTL of leases that are not renewed in a test.
+// forLong is the TTL of leases that are not to expire in a test.
 const forLong = time.Minute
 
 // leaseRow is a row of the table of leases.
