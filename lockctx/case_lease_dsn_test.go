@@ -63,7 +63,7 @@ type leaseClient struct {
 // requireLeasesWork has all clients go through the life of a lease at the same time.
 func requireLeasesWork(t *testing.T, tab *table, rows *leaseTable, clients []*leaseClient) {
 	t.Helper()
-	const ttl = 2500 * time.Millisecond
+	const ttl = 4 * time.Second
 	options := &sql.TxOptions{Isolation: sql.LevelRepeatableRead}
 	for i, c := range clients {
 		c.key, c.id = dbtest.Key(t), i

@@ -171,7 +171,7 @@ func (o *outage) requireHandOver(t *testing.T, ttl time.Duration) {
 func TestAnOutageCostsALeaseNoMoreThanItMust(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *dbtest.Server){
 		"of less than a third of the TTL costs no lease": func(t *testing.T, s *dbtest.Server) {
-			const ttl = 3 * time.Second
+			const ttl = 6 * time.Second
 			all := outages(0.3)
 			rows := suffer(t, s, ttl, all)
 			for _, o := range all {

@@ -52,7 +52,9 @@ func TestC23_AHolderWhoseNetworkFallsSilentEndsBeforeItsLockIsGranted(t *testing
 				_, err := lockctx.TryAcquire(testCtx(t), other, key)
 				require.ErrorIs(t, err, lockctx.ErrNotAcquired)
 				_, err = lockctx.Acquire(testCtx(t), open(t, s), key, lockctx.WithTimeout(0))
-				require.ErrorContains(t, err, fmt.Sprint(id), "others see which session it is")
+				if time.Since(cut) < zombieTTL/3 { // else the next one may have it already
+					require.ErrorContains(t, err, fmt.Sprint(id), "others see which session it is")
+				}
 
 				g := within(t, next, promptly, "the next holder")
 				require.NoError(t, g.err)

@@ -45,12 +45,12 @@ func TestI6_AHugeResultSetThatIsReadSlowlyDoesNotCostTheLock(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, s *dbtest.Server) {
 		t.Parallel()
 		view := s.CreateDatabase(t)
-		db := open(t, view, driver.WithTTL(idleTTL))
+		db := open(t, view, driver.WithTTL(2*idleTTL))
 		lk := acquire(t, db, dbtest.Key(t))
 		rows, err := db.QueryContext(lk.Context(), manyRows(s, huge))
 		require.NoError(t, err)
 		defer func() { _ = rows.Close() }()
-		n, want, pause := 0, huge/rowSize, idle/100
+		n, want, pause := 0, huge/rowSize, 2*idleTTL/100
 		for rows.Next() {
 			if n++; n%(want/100) == 0 {
 				time.Sleep(pause)
