@@ -27,7 +27,7 @@ func TestASessionThatIsLostRightAfterItsDialCountsForNothing(t *testing.T) {
 		select {
 		case err := <-closed:
 			require.NoError(t, err)
-		case <-time.After(10 * time.Second):
+		case <-time.After(20 * time.Second):
 			t.Fatal("Close waits for a session that is gone")
 		}
 	})
@@ -58,7 +58,7 @@ func TestDBCloseEndsADialWhoseNetworkIsSilentSinceTheSelfTestsBegin(t *testing.T
 		select {
 		case err := <-closed:
 			require.NoError(t, err)
-		case <-time.After(10 * time.Second):
+		case <-time.After(20 * time.Second):
 			t.Fatal("Close waits for a COMMIT that nobody answers")
 		}
 		require.ErrorIs(t, <-acquired, lockctx.ErrClosed)
