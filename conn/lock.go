@@ -23,10 +23,21 @@ type Lock struct {
 	ctx    lockCtx
 	since  time.Time
 	tenure tenure
-	listed bool // guarded by the keeper's mu: see list
-	xact   bool // the lock is a transaction's own and ends with it
-	bare   bool // there is no lock, only the session: see Pin
-	shared bool // it is multiplexed: the session is not its own
+
+	listed   bool // guarded by the keeper's mu: see list
+	xact     bool // the lock is a transaction's own and ends with it
+	bare     bool // there is no lock, only the session: see Pin
+	shared   bool // it is multiplexed: the session is not its own
+	reentry  bool // the server knows nothing of it
+	part     bool // of the lock of AcquireAll, its outer: no caller has it
+	isLease  bool
+	shutDown bool // release has returned
+
+	*leasePart // nil of a session lock
+
+	// outer is the lock under whose context a nested one was acquired: that lives on
+	// its session, at the gate of the outermost.
+	outer *Lock // nil if it is not nested
 	// aroundShared is the innermost multiplexed lock under whose context this one,
 	// which is multiplexed as well, was acquired.
 	aroundShared *Lock
@@ -36,24 +47,13 @@ type Lock struct {
 	// one, which is a pin, was taken: its session is another one.
 	aroundPin *Lock
 
-	// A nested lock was acquired under another one's context: it lives on
-	// that one's session, at the gate of the outermost. If it is a re-entry,
-	// the server knows nothing of it.
-	outer   *Lock // nil if it is not nested
-	reentry bool
-	part    bool // of the lock of AcquireAll, its outer: no caller has it
-
-	isLease    bool
-	shutDown   bool // release has returned
-	*leasePart      // nil of a session lock
-
 	// gate lets one statement at a time onto the session; a transaction has
 	// a gate of its own inside.
 	gate gate
 
-	once     sync.Once // close
-	closeErr error
 	gone     Error // see released
+	closeErr error
+	once     sync.Once // close
 
 	mu    sync.Mutex // guards what follows; no I/O and no callback under it
 	state lockState
