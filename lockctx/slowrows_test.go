@@ -11,7 +11,8 @@ import (
 	"github.com/lockdb/lockdb/internal/dbtest"
 )
 
-const slowTTL = time.Second
+// slowTTL leaves a busy machine some time for a keep-alive.
+const slowTTL = 3 * time.Second
 
 // dripping is a query with so many rows, each of which the server sends after that long.
 func dripping(s *dbtest.Server, n int, each string) (query string, args []any) {
@@ -32,7 +33,7 @@ func slowly(t *testing.T, f func(t *testing.T, s *dbtest.Server, db *sql.DB)) {
 func TestI6_AResultSetThatTheServerSendsSlowlyDoesNotCostTheLock(t *testing.T) {
 	slowly(t, func(t *testing.T, s *dbtest.Server, db *sql.DB) {
 		lk := acquire(t, db, dbtest.Key(t))
-		query, args := dripping(s, 60, "0.05")
+		query, args := dripping(s, 150, "0.05")
 		rows, err := db.QueryContext(lk.Context(), query, args...)
 		require.NoError(t, err)
 		defer func() { _ = rows.Close() }()
@@ -41,7 +42,7 @@ func TestI6_AResultSetThatTheServerSendsSlowlyDoesNotCostTheLock(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		require.NoError(t, rows.Err())
-		require.Equal(t, 60, n)
+		require.Equal(t, 150, n)
 		require.NoError(t, lk.Close())
 	})
 }
@@ -54,7 +55,7 @@ func TestI6_ARowThatTakesLongerThanTheTTLDoesNotCostTheLock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			slowly(t, func(t *testing.T, s *dbtest.Server, db *sql.DB) {
 				lk := acquire(t, db, dbtest.Key(t))
-				query, args := dripping(s, 2, "1.5")
+				query, args := dripping(s, 2, "4.5")
 				rows, err := db.QueryContext(lk.Context(), query, args...)
 				require.NoError(t, err)
 				defer func() { _ = rows.Close() }()
@@ -79,7 +80,7 @@ func TestI6_ARawAccessThatTakesLongerThanTheTTLDoesNotCostTheLock(t *testing.T) 
 		c, err := lk.Conn(testCtx(t))
 		require.NoError(t, err)
 		require.NoError(t, c.Raw(func(dc any) error {
-			return rawExec(testCtx(t), dc, "DO SLEEP(1.5)", "SELECT pg_sleep(1.5)")
+			return rawExec(testCtx(t), dc, "DO SLEEP(4.5)", "SELECT pg_sleep(4.5)")
 		}))
 		require.NoError(t, c.Close())
 		select { // for the keep-alive to come
