@@ -168,9 +168,10 @@ func (s *session) handedBack() {
 
 // goesOn is told what came of reading a result set, which can go on for long
 // without ever leaving io to the keep-alive: what that would have made of it, then.
-// Under io.
+// What is read may have been on this side for long; whether the network is still there
+// TCP keep-alive tells, where the socket is known. Under io.
 func (s *session) goesOn(read bool) {
-	if read && s.overlooked.Load() {
+	if read && s.sock != nil && s.overlooked.Load() {
 		s.overlooked.Store(false)
 		s.postpone()
 	}
