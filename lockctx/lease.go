@@ -60,7 +60,8 @@ func Owner(id string) Option {
 // RenewEvery is the interval at which the lease is renewed: a third of its TTL,
 // unless said, and not more than that. Shorter ones give a renewal that fails more
 // chances to be repeated, at the price of more statements; those of all leases with
-// one interval go together.
+// one interval go together. A renewal that takes longer than two thirds of d, and than
+// 50 ms, counts as failed: d has to leave the round trip to the server some room.
 func RenewEvery(d time.Duration) Option {
 	return func(r *conn.Request) error {
 		if d <= 0 {
