@@ -191,7 +191,8 @@ func (l *Lock) DB() *sql.DB { return l.keeper.sessionDB() }
 // *sql.Conn for tools that want one: all its statements run on the lock's session,
 // whatever context they bear. It needs no slot of the pool. For a multiplexed lock
 // it returns ErrUnsupported. The caller must Close it; that does not release the
-// lock. While a Raw access is in use the session is not pinged: close the
+// lock. While a Raw access is in use the session is not pinged, and that the
+// network has fallen silent is told up to a sixth of the TTL after it: close the
 // Conn, or run a statement on it, soon after.
 func (l *Lock) Conn(ctx context.Context) (*sql.Conn, error) {
 	if err := l.Err(); err != nil {
