@@ -34,13 +34,13 @@ func TestC45_SessionLocksAreRefusedBehindPgBouncer(t *testing.T) {
 
 func TestC45_PoolerSessionIsObeyed(t *testing.T) {
 	s := dbtest.Shared(t, dbtest.Postgres).PgBouncer(t, "pool_mode=session")
-	db, err := sql.Open("lockdb", s.DSN()+"&lockdb_pooler=session&lockdb_ttl=1s")
+	db, err := sql.Open("lockdb", s.DSN()+"&lockdb_pooler=session&lockdb_ttl=3s")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	key, out := dbtest.Key(t), newOutsider(t, s)
 	lk := acquire(t, db, key)
 	require.False(t, out.try(key))
-	time.Sleep(time.Second) // several pings
+	time.Sleep(3 * time.Second) // several pings
 	require.NoError(t, lk.Err())
 	require.NoError(t, lk.Close())
 	require.True(t, out.try(key))
