@@ -26,14 +26,7 @@ func TestTheDatabaseCanBeClosedWhileALocksSessionIsInTheUsersHands(t *testing.T)
 				c, err := lk.Conn(testCtx(t))
 				require.NoError(t, err)
 				rawID(t, view, c)
-				closed := make(chan error, 1)
-				go func() { closed <- db.Close() }()
-				select {
-				case err := <-closed:
-					require.NoError(t, err)
-				case <-time.After(20 * time.Second):
-					t.Error("it waits for the user")
-				}
+				requireCloses(t, db, "it waits for the user")
 				_ = c.Close()
 				require.Eventually(t, func() bool { return len(view.Sessions(t)) == 0 }, 20*time.Second, 10*time.Millisecond)
 			})

@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,14 +21,7 @@ func TestASessionThatIsLostRightAfterItsDialCountsForNothing(t *testing.T) {
 		lk, err := lockctx.Acquire(testCtx(t), db, dbtest.Key(t))
 		require.NoError(t, err, "it takes the place of another one")
 		require.NoError(t, lk.Close())
-		closed := make(chan error, 1)
-		go func() { closed <- db.Close() }()
-		select {
-		case err := <-closed:
-			require.NoError(t, err)
-		case <-time.After(20 * time.Second):
-			t.Fatal("Close waits for a session that is gone")
-		}
+		requireCloses(t, db, "Close waits for a session that is gone")
 	})
 }
 
@@ -53,14 +45,7 @@ func TestDBCloseEndsADialWhoseNetworkIsSilentSinceTheSelfTestsBegin(t *testing.T
 			acquired <- err
 		}()
 		<-silent
-		closed := make(chan error, 1)
-		go func() { closed <- db.Close() }()
-		select {
-		case err := <-closed:
-			require.NoError(t, err)
-		case <-time.After(20 * time.Second):
-			t.Fatal("Close waits for a COMMIT that nobody answers")
-		}
+		requireCloses(t, db, "Close waits for a COMMIT that nobody answers")
 		require.ErrorIs(t, <-acquired, lockctx.ErrClosed)
 	})
 }

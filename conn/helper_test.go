@@ -67,3 +67,16 @@ func stallMeter() (longest func() time.Duration) {
 		return <-stalled
 	}
 }
+
+// requireCloses closes db, which must not hang: why says what Close would be waiting for.
+func requireCloses(t *testing.T, db *sql.DB, why string) {
+	t.Helper()
+	closed := make(chan error, 1)
+	go func() { closed <- db.Close() }()
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+	case <-time.After(20 * time.Second):
+		t.Error(why)
+	}
+}
